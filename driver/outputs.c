@@ -224,7 +224,7 @@ bool compilation_program(Compilation *c, const Program *p, const TargetInfo *t)
 {
     if (!c->o.binary.text && !c->o.directory.text)
         return true;
-    if (c->o.pipeline.starts && !target_can_run(p, t))
+    if (!target_can_run(p, t))
         return false;
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -321,14 +321,17 @@ WorkClass work_class(OpKind op)
         return WORK_COLLECTIVE;
     if (op_is_attention(op))
         return WORK_ATTENTION;
-    if (op_is_einsum(op) || op_is_conv(op)) /* a convolution has the products of its groups */
+    /* A convolution has the products of its groups, a grouped product those of its experts. */
+    if (op_is_einsum(op) || op_is_conv(op) || op_is_grouped_matmul(op))
         return WORK_MATMUL;
     if (op == OP_fused)
         return WORK_KERNEL;
     if (op == OP_fetch || op == OP_store)
         return WORK_TRANSFER;
     bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add ||
-                  op == OP_topk || op == OP_topk_grad;
+                  op == OP_topk || op == OP_topk_grad || op == OP_group_rows ||
+                  op == OP_gather_rows || op == OP_combine_rows || op == OP_gather_pairs ||
+                  op == OP_scatter_pairs;
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }
 

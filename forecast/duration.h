@@ -22,7 +22,7 @@ typedef enum WorkClass {
     WORK_MATMUL, /* convolutions too */
     WORK_ATTENTION,
     WORK_KERNEL,
-    WORK_LOOKUP, /* embedding, topk and their gradients */
+    WORK_LOOKUP, /* embedding, topk and their gradients; rows of experts */
     WORK_COPY,
     WORK_COLLECTIVE,
     WORK_TRANSFER, /* from and to host memory */

@@ -71,6 +71,12 @@ bool op_is_conv(OpKind kind)
     return kind == OP_conv || kind == OP_conv_grad_x || kind == OP_conv_grad_weight;
 }
 
+bool op_is_grouped_matmul(OpKind kind)
+{
+    return kind == OP_grouped_matmul || kind == OP_grouped_matmul_grad_rows ||
+           kind == OP_grouped_matmul_grad_weight;
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_grad || kind == OP_attention_bias_grad;

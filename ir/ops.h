@@ -40,6 +40,7 @@ bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
 bool op_is_attention(OpKind kind); /* attention and its gradients */
 bool op_is_conv(OpKind kind);      /* conv and its gradients */
+bool op_is_grouped_matmul(OpKind kind); /* grouped_matmul and its gradients */
 /* The letters of tensor i of an einsum's spec, operands first; *n: their number. */
 const char *spec_letters(const char *spec, int i, int *n);
 /* Whether the result is the operand's memory: reshape, fold, unfold,

@@ -202,6 +202,7 @@ struct ParcRt {
     void *engine, *stream;     /* oneDNN's; NULL before the first matmul */
     ParcMatmul *matmuls;
     struct ParcConv *convs;
+    struct RtGroupedKernel *grouped;
     struct RtDevice *device;   /* state of the target; NULL: no device is
                                   open */
     RtRing *ring;              /* not NULL while a step is traced */

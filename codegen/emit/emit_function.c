@@ -81,6 +81,16 @@ const char *value_variable(const Emitter *e, Value *v)
     return e->variable[v->id];
 }
 
+const char *workspace_variable(Emitter *e, const Op *op)
+{
+    int block = op->workspace;
+    if (block < 0)
+        return "NULL";
+    e->uses_arena = true;
+    return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
+                        e->block_name[block]);
+}
+
 /* ---- functions ----------------------------------------------------------- */
 
 void function_begin(Emitter *e, Function *f)

@@ -1,10 +1,11 @@
 /* emit_ops.c: emits the statement of an op: the calls of fused kernels,
- * attention, embeddings, orders and random keys. emit_matmul.c emits einsums,
- * emit_conv.c convolutions, emit_moves.c copies and collectives.
+ * attention, embeddings, orders and random keys. emit_matmul.c emits einsums, emit_conv.c
+ * convolutions, emit_experts.c mixtures of experts, emit_moves.c copies and collectives.
  */
 #include "codegen/emit/emitter.h"
 #include "codegen/attention_call.h"
 #include "codegen/cpu/cpu_kernel.h"
+#include "codegen/experts_call.h"
 
 #include "base/bug.h"
 #include "ir/analysis/attention.h"
@@ -54,17 +55,6 @@ static void declare_all(Emitter *e, const Op *op)
     }
 }
 
-/* The workspace of an op as a pointer expression; "NULL" if it has none. */
-static const char *workspace(Emitter *e, const Op *op)
-{
-    int block = op->workspace;
-    if (block < 0)
-        return "NULL";
-    e->uses_arena = true;
-    return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
-                        e->block_name[block]);
-}
-
 /* ---- kernels and library calls ------------------------------------------- */
 
 static void emit_fused(Emitter *e, const Op *op)
@@ -77,7 +67,7 @@ static void emit_fused(Emitter *e, const Op *op)
     for (int i = 0; i < op->nargs; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
     if (op->workspace >= 0)
-        call = arena_printf(a, "%s, %s", call, workspace(e, op));
+        call = arena_printf(a, "%s, %s", call, workspace_variable(e, op));
     out_code(e->o, "%s);", call);
 }
 
@@ -178,7 +168,7 @@ static void emit_attention(Emitter *e, const Op *op)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < attention_operands(op).own; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
-    out_code(e->o, "%s, %s);", call, workspace(e, op));
+    out_code(e->o, "%s, %s);", call, workspace_variable(e, op));
 }
 
 /* An embedding_add adds in place if x, its first operand, has the same memory,
@@ -224,7 +214,7 @@ static void emit_topk(Emitter *e, const Op *op)
                         (long long)width, (long long)ids->dim[ids->ndim - 1]);
     if (!grad)
         call = arena_printf(a, "%s, %s, %s", call, attr_largest(op) ? "true" : "false",
-                            workspace(e, op));
+                            workspace_variable(e, op));
     out_code(e->o, "%s);", call);
 }
 
@@ -302,6 +292,8 @@ static EmitOp *body_of(OpKind kind)
         return emit_attention;
     if (op_is_conv(kind))
         return emit_conv;
+    if (op_is_of_experts(kind))
+        return emit_of_experts;
     switch ((int)kind) {
     case OP_fetch:
     case OP_store: return emit_transfer;

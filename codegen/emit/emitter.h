@@ -123,6 +123,8 @@ void scope_end(Emitter *e);
 void emit_declaration(Emitter *e, Value *v);
 void use_variable(Emitter *e, Value *v, const char *variable);
 const char *value_variable(const Emitter *e, Value *v);
+/* The workspace of an op as a pointer expression; "NULL" if it has none. */
+const char *workspace_variable(Emitter *e, const Op *op);
 /* A function's statements are written between function_begin and function_end,
  * which writes the function to `to`, and its prototype to model.h. They nest:
  * inside of a function, another one may be written. function_share does not write
@@ -172,6 +174,9 @@ void emit_matmuls(Emitter *e);
 void emit_conv(Emitter *e, const Op *op);
 void emit_conv_table(Emitter *e);
 void emit_convs(Emitter *e);
+
+/* emit_experts.c: the calls of a mixture of experts. */
+void emit_of_experts(Emitter *e, const Op *op);
 
 /* emit_streams.c. emit_region: the statements of a region, with waits, records
  * and barriers; `phase`: only those of one phase, NULL: all. */

@@ -4,6 +4,7 @@
  */
 #include "base/version.h"
 #include "codegen/emit/train_c.h"
+#include "codegen/experts_call.h"
 #include "codegen/machine.h"
 
 #include "codegen/emit/emitter.h"
@@ -58,10 +59,10 @@ static void train_head(Emitter *e)
     out_line(o, "#include \"model.h\"");
 }
 
-static bool has_attention(const Region *r)
+static bool has_op(const Region *r, bool (*is)(OpKind kind))
 {
     for_ops(op, r)
-        if (op_is_attention(op->kind))
+        if (is(op->kind))
             return true;
     return false;
 }
@@ -76,8 +77,10 @@ static void model_h_head(Emitter *e)
            "#include \"kernels.h\"\n");
     if (e->t->cpu)
         out_line(o, "#include \"parc_cpu.h\"");
-    if (has_attention(e->p->step))
+    if (has_op(e->p->step, op_is_attention))
         out_line(o, "#include \"parc_attention.h\"");
+    if (has_op(e->p->step, op_is_of_experts))
+        out_line(o, "#include \"parc_experts.h\"");
     if (numbers_all(e->p).convs)
         out_line(o, "#include \"parc_conv.h\"");
     if (pipeline_axis(e->p) >= 0)

@@ -4,6 +4,7 @@
 
 #include "codegen/contraction.h"
 #include "codegen/conv_call.h"
+#include "codegen/experts_call.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 #include "ir/analysis/flops.h"
@@ -22,6 +23,8 @@ static const char *kind_of(OpKind op)
         return "matmul";
     if (op_is_conv(op))
         return "convolution";
+    if (op_is_grouped_matmul(op))
+        return "matmul";
     switch ((int)op) {
     case OP_fused: return "kernel";
     case OP_embedding:
@@ -29,6 +32,11 @@ static const char *kind_of(OpKind op)
     case OP_embedding_add: return "embedding";
     case OP_topk:
     case OP_topk_grad: return "order";
+    case OP_group_rows:
+    case OP_gather_rows:
+    case OP_combine_rows:
+    case OP_gather_pairs:
+    case OP_scatter_pairs: return "experts";
     case OP_zeros: return "fill";
     case OP_fetch:
     case OP_store: return "transfer";
@@ -105,6 +113,22 @@ static void describe_conv(const Program *p, const Op *op, Statement *x)
                              (long long)s.kernel[0], (long long)s.kernel[1],
                              (long long)s.stride[0], (long long)s.stride[1], (long long)s.g,
                              s.g > 1 ? "s" : "");
+}
+
+/* A product for each expert, if all have equally many rows. */
+static void describe_grouped(const Program *p, const Op *op, Statement *x)
+{
+    ParcGrouped s = grouped_call(p, op);
+    GroupedSizes z = grouped_sizes(&s);
+    x->batch = z.batch;
+    x->m = z.m;
+    x->n = z.n;
+    x->k = z.k;
+    x->calls = 1;
+    for (int i = 0; i < 3; i++)
+        x->type[i] = (i < 2 ? op->arg[i] : op->out[0])->type.dtype;
+    x->flops = 2 * (double)(s.groups * s.x * s.r) * (double)s.f * (double)s.d;
+    x->detail = arena_printf(p->arena, "%lld experts", (long long)z.batch);
 }
 
 /* Operations of an op that is no matmul, on the rank that has most. */
@@ -185,6 +209,8 @@ static Statement statement_of(Walk *w, const Op *op)
             x.detail = einsum_detail(p, op);
         } else if (op_is_conv(op->kind)) {
             describe_conv(p, op, &x);
+        } else if (op_is_grouped_matmul(op->kind)) {
+            describe_grouped(p, op, &x);
         } else {
             x.flops = local_flops(p, op);
         }

@@ -7,6 +7,7 @@
  * that NCCL supports only packed. On the CPU, only the level `native` uses the size that oneDNN
  * requests on this machine; other levels have a bound (rt_matmul.c).
  */
+#include "codegen/experts_call.h"
 #include "codegen/target/target.h"
 
 #include <string.h>
@@ -174,6 +175,8 @@ static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
         return matmul_scratch(p, op, t);
     if (op->kind == OP_topk)
         return topk_scratch(op, t->threads);
+    if (op_is_of_experts(op->kind))
+        return experts_scratch(p, op, t->threads, t->cpu->level);
     if (op_is_conv(op->kind)) {
         ParcConvSpec s = conv_call(p, op);
         return parc_conv_scratch(&s, t->threads, t->cpu->level);

@@ -53,6 +53,14 @@ static double conv_flops(const Op *op)
            (double)t.weight->type.dim[0];
 }
 
+/* Each row is multiplied by the matrix of one expert. The bound of rows counts. */
+static double grouped_flops(const Op *op)
+{
+    bool weight = op->kind == OP_grouped_matmul_grad_weight;
+    const Type *rows = &op->arg[0]->type, *other = &(weight ? op->arg[1] : op->out[0])->type;
+    return 2 * (double)type_elements(rows) * (double)other->dim[other->ndim - 1];
+}
+
 /* Every arithmetic op of the optimizer counts, one for each element; Muon's
  * contractions as others. */
 static double update_flops(const Program *p, const Op *op)
@@ -78,6 +86,8 @@ double op_flops(const Program *p, const Op *op)
         return 2 * all_factors(p, op);
     if (op_is_conv(op->kind))
         return conv_flops(op);
+    if (op_is_grouped_matmul(op->kind))
+        return grouped_flops(op);
     if (op->kind == OP_attention || op->kind == OP_attention_bias_grad)
         return attention_flops(op);
     if (op->kind == OP_attention_grad)

@@ -5,7 +5,7 @@
 bool op_contracts(const Op *op)
 {
     return op_is_einsum(op->kind) || op_is_attention(op->kind) || op_is_conv(op->kind) ||
-           op->kind == OP_embedding || op->kind == OP_embedding_grad;
+           op_is_grouped_matmul(op->kind) || op->kind == OP_embedding || op->kind == OP_embedding_grad;
 }
 
 bool op_passes_on(const Op *op)

@@ -31,7 +31,7 @@ static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
 enum { FROM_F32 = -1, FROM_ATTR = -2, FROM_I32 = -3 };
 static const struct TextTypes {
     OpKind kind;
-    int from[3];
+    int from[4];
 } text_types[] = {
     {OP_iota, {FROM_F32}},
     {OP_embedding, {0}},
@@ -40,6 +40,14 @@ static const struct TextTypes {
     {OP_onehot, {FROM_F32}},
     {OP_topk, {0, FROM_I32}},
     {OP_topk_grad, {0}},
+    {OP_group_rows, {FROM_I32, FROM_I32, FROM_I32, FROM_F32}},
+    {OP_gather_rows, {0}},
+    {OP_combine_rows, {0}},
+    {OP_gather_pairs, {0}},
+    {OP_scatter_pairs, {0}},
+    {OP_grouped_matmul, {FROM_ATTR}},
+    {OP_grouped_matmul_grad_rows, {FROM_ATTR}},
+    {OP_grouped_matmul_grad_weight, {FROM_ATTR}},
     {OP_rotary, {0}},
     {OP_attention, {0, FROM_F32}},
     {OP_attention_grad, {1, 2, 3}},
@@ -216,6 +224,33 @@ static const char *check_topk(const Infer *in, const RuleSizes *sizes)
     return v <= most ? NULL : "the last dim has more than 2^30 elements";
 }
 
+/* The attribute of group_rows, before letters are bound to it; numbers of rows and pairs
+ * are i32. */
+static const char *check_shape(const Infer *in)
+{
+    const AttrList *shape = attr_shape(in->op);
+    const int64_t most = (int64_t)1 << 31;
+    int64_t rows = 1;
+    if (shape->n != 5)
+        return "shape needs five numbers";
+    for (int i = 0; i < 5; i++)
+        if (shape->v[i] < 1 || shape->v[i] >= most)
+            return "a size in shape is less than 1, or huge";
+    for (int i = 2; i < 4; i++)
+        rows *= shape->v[i];
+    return rows < most && type_elements(arg_type(in, 0)) < most
+               ? NULL
+               : "there are 2^31 rows or pairs, or more";
+}
+
+/* Whether products have operands of one element type, as matmuls of the targets need. */
+static const char *check_grouped(const Infer *in)
+{
+    if (arg_type(in, 0)->dtype != arg_type(in, 1)->dtype)
+        return "the operands differ in their element types";
+    return NULL;
+}
+
 /* The attributes of a convolution, before letters are bound to them. */
 static const char *check_conv_attributes(const Infer *in)
 {
@@ -279,6 +314,10 @@ const char *infer_by_text(Infer *in)
         fault = "n is less than 1";
     if (!fault && op_is_conv(in->kind))
         fault = check_conv_attributes(in);
+    if (!fault && in->kind == OP_group_rows)
+        fault = check_shape(in);
+    if (!fault && op_is_grouped_matmul(in->kind))
+        fault = check_grouped(in);
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args, in->op, &sizes);
     if (!fault && op_has_attr(in->kind, ATTR_global) &&

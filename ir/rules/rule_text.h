@@ -28,7 +28,7 @@ typedef struct RuleText {
     int nbases, nglobal;
     char base[MAX_BASES]; /* letters of the base factors, in order; the last `nglobal`
                            * have the sizes of the attribute `global` */
-    bool whole[SPEC_LETTERS], max[SPEC_LETTERS];
+    bool whole[SPEC_LETTERS], max[SPEC_LETTERS], separate[SPEC_LETTERS];
 } RuleText;
 
 /* NULL, or the error in the text of an op's rule. An op without bases has none in `t`. */
@@ -44,7 +44,7 @@ typedef struct RuleSizes {
 } RuleSizes;
 
 /* Binds the letters to the dims of the first t->nargs operands and to the sizes that
- * attributes of the op have: `groups` has that of g, `n` or else `dims` those of the letters
+ * attributes of the op have: `groups` has that of g, `shape` those of g, h, x, r and e, `n` or else `dims` those of the letters
  * that occur in results only, in their order. NULL, or the mismatch. */
 const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args, const Op *op,
                            RuleSizes *sizes);

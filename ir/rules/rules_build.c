@@ -248,6 +248,7 @@ static void build_text(Builder *b)
             continue;
         r->factor[letter[i]].whole = text.whole[i];
         r->factor[letter[i]].by_max = text.max[i];
+        r->factor[letter[i]].separate = text.separate[i];
     }
     /* The attribute `global` has the sizes of the global tensor. A dim that is
      * larger than 1 there has a base, even if only 1 is left here. */

@@ -2,7 +2,7 @@
  * sizes.
  *
  *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
- *             {";" ("whole" | "base" | "max") letter…}
+ *             {";" ("whole" | "base" | "global" | "max" | "separate") letter…}
  *   tensor  = ["[" attribute "]"] ["+" | "#" | "&"] {letter | "(" letter letter… ")" | "..."}
  *
  * The text has two uses: ir_infer binds the letters to sizes and gets the
@@ -139,6 +139,8 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
         for (s = skip_blanks(s); is_letter(*s); s = skip_blanks(s + 1))
             if (n == 5 && memcmp(word, "whole", n) == 0)
                 t->whole[*s - 'a'] = true;
+            else if (n == 8 && memcmp(word, "separate", n) == 0)
+                t->separate[*s - 'a'] = true;
             else if (n == 3 && memcmp(word, "max", n) == 0)
                 t->max[*s - 'a'] = true;
             else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < MAX_BASES)
@@ -146,7 +148,7 @@ static const char *parse_rule_notes(const char *s, RuleText *t)
             else if (n == 6 && memcmp(word, "global", n) == 0 && t->nbases < MAX_BASES)
                 t->base[t->nbases++] = *s, t->nglobal++;
             else
-                return "a note is not whole, base, global or max";
+                return "a note is not whole, base, global, max or separate";
     }
     return NULL;
 }
@@ -283,6 +285,16 @@ static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
     return NULL;
 }
 
+/* Binds letters whose sizes attributes of their own have. */
+static void bind_attributes(const Op *op, RuleSizes *sizes)
+{
+    static const char of_shape[] = "ghxre";
+    if (op_has_attr(op->kind, ATTR_groups))
+        sizes->letter['g' - 'a'] = attr_groups(op);
+    for (int i = 0; op_has_attr(op->kind, ATTR_shape) && of_shape[i]; i++)
+        sizes->letter[of_shape[i] - 'a'] = attr_shape(op)->v[i];
+}
+
 /* The sizes of letters that only results have. */
 static AttrList sizes_of_results(const Op *op)
 {
@@ -298,8 +310,7 @@ const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args, cons
     int given = 0;
     memset(sizes, 0, sizeof *sizes);
     sizes->ndots = -1;
-    if (op_has_attr(op->kind, ATTR_groups))
-        sizes->letter['g' - 'a'] = attr_groups(op);
+    bind_attributes(op, sizes);
     const char *fault = NULL;
     for (int i = 0; i < t->nargs && !fault; i++)
         fault = check_rank(a, t, i, args[i]->type.ndim, sizes);

@@ -412,6 +412,48 @@ static void gradient_topk(Gradient *g)
     gradient_give(g, 0, ir_value(g->b, OP_topk_grad, 2, args, attr, NULL));
 }
 
+/* Tokens and rows, pairs and their rows: the gradient goes the other way. */
+static void give_rows(Gradient *g, OpKind kind)
+{
+    if (!gradient_wanted(g, 0))
+        return;
+    Value *args[] = {g->d, gradient_use(g, g->op->arg[1]), gradient_use(g, g->op->arg[2])};
+    gradient_give(g, 0, ir_value(g->b, kind, 3, args, NULL, NULL));
+}
+
+static void gradient_gather_rows(Gradient *g)
+{
+    give_rows(g, OP_combine_rows);
+}
+
+static void gradient_combine_rows(Gradient *g)
+{
+    give_rows(g, OP_gather_rows);
+}
+
+static void gradient_gather_pairs(Gradient *g)
+{
+    give_rows(g, OP_scatter_pairs);
+}
+
+static void gradient_scatter_pairs(Gradient *g)
+{
+    give_rows(g, OP_gather_pairs);
+}
+
+static void gradient_grouped_matmul(Gradient *g)
+{
+    static const OpKind kind[] = {OP_grouped_matmul_grad_rows, OP_grouped_matmul_grad_weight};
+    for (int i = 0; i < 2; i++) {
+        if (!gradient_wanted(g, i))
+            continue;
+        Attr attr[MAX_ATTRS] = {{.i = gradient_dtype(g, i)}};
+        Value *args[] = {g->d, gradient_use(g, g->op->arg[1 - i]),
+                         gradient_use(g, g->op->arg[2])};
+        gradient_give(g, i, ir_value(g->b, kind[i], 3, args, attr, NULL));
+    }
+}
+
 /* The inverse of a rotation is its transpose. */
 static void gradient_rotary(Gradient *g)
 {
@@ -450,6 +492,8 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_broadcast] = {gradient_same, 0},
     ROW(reshape), ROW(transpose), ROW(slice), ROW(pad), ROW(concat),
     ROW(einsum), ROW(conv), ROW(rotary), ROW(topk),
+    ROW(gather_rows), ROW(combine_rows), ROW(gather_pairs), ROW(scatter_pairs),
+    ROW(grouped_matmul),
     ROW(embedding), ROW(attention),
 };
 

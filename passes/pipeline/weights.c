@@ -53,7 +53,8 @@ static bool may_be_later(const Weights *w, const Op *op)
 static bool is_product(const Op *op)
 {
     bool product = op_is_einsum(op->kind) || op_is_conv(op->kind) ||
-                   op->kind == OP_embedding_grad || op->kind == OP_embedding_add;
+                   op_is_grouped_matmul(op->kind) || op->kind == OP_embedding_grad ||
+                   op->kind == OP_embedding_add;
     for (const Op *in = op->body ? op->body->first : NULL; in && !product; in = in->next)
         product = is_product(in);
     return product;

@@ -70,13 +70,16 @@ static PadFill result_fill(const Op *op, const Brought *b)
         return FILL_TAME; /* comparisons give 0 or 1 for any operands */
     case OP_mul: case OP_einsum:
     case OP_conv: case OP_conv_grad_x: case OP_conv_grad_weight:
+    case OP_grouped_matmul: case OP_grouped_matmul_grad_rows:
+    case OP_grouped_matmul_grad_weight:
         for (int i = 0; i < b->n; i++)
             if (b->fill[i] == FILL_ZERO && all == FILL_TAME)
                 return FILL_ZERO;
         return all;
     case OP_topk: /* the indices are not 0 */
         return all == FILL_ZERO ? FILL_TAME : all;
-    case OP_topk_grad:
+    case OP_topk_grad: case OP_gather_rows: case OP_combine_rows:
+    case OP_gather_pairs: case OP_scatter_pairs:
         return first;
     case OP_gelu_grad: /* a multiple of the first */
         return all == FILL_TAME ? first : all;

@@ -26,7 +26,7 @@ typedef struct Demands {
 } Demands;
 void demands_add(Demands *list, const Demand *d);
 
-enum { MAX_RESULTS = 3 }; /* results of an op that has a sharding rule */
+enum { MAX_RESULTS = 4 }; /* results of an op that has a sharding rule */
 
 typedef struct Choice {
     Split split[MAX_AXES];

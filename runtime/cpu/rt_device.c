@@ -17,6 +17,7 @@
 #include "common/message.h"
 #include "common/type.h"
 #include "cpu/rt_conv.h"
+#include "cpu/rt_grouped.h"
 #include "cpu/rt_dnnl.h"
 #include "cpu/rt_matmul.h"
 #include "cpu/rt_tile.h"
@@ -228,6 +229,7 @@ void rt_device_close(ParcRt *rt)
 {
     rt_matmul_close(rt);
     rt_conv_close(rt);
+    rt_grouped_close(rt);
     rt_dnnl_close(rt);
     rt_transfers_close(rt);
 }

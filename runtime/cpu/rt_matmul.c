@@ -53,7 +53,6 @@ static double primitive_speedup(const Plan *p)
  * head with few dims), packing is a large part of the work and costs 5 to 30%.
  * For a 16-bit result the kernel would need scratch of the result's size for
  * its sums. */
-#define PACKING "gemm:jit"
 static const double LARGE = 4e9, LARGE_BY_ROWS = 2e8; /* flops */
 static const int64_t FEW_COLUMNS = 512;
 
@@ -99,7 +98,7 @@ static bool is_fast(const Plan *p, const char *name)
 {
     return rt_is_all_f32(p) ? strncmp(name, "ref", 3) != 0
                             : strncmp(name, "brg", 3) == 0 ||
-                                  (is_large(p) && strcmp(name, PACKING) == 0);
+                                  (is_large(p) && strcmp(name, RT_PACKING) == 0);
 }
 
 /* Whether sizes fit in 32 bits. Otherwise oneDNN divides by zero. */
@@ -174,7 +173,7 @@ static bool describe_plan(const Plan *p, int64_t capacity, dnnl_engine_t engine,
     dnnl_primitive_attr_set_scratchpad_mode(attributes,
                                             dnnl_scratchpad_mode_user);
     bool found = (is_large(p) &&
-                  first_kernel(p, PACKING, capacity, &matmul, attributes,
+                  first_kernel(p, RT_PACKING, capacity, &matmul, attributes,
                                engine, description)) ||
                  first_kernel(p, NULL, capacity, &matmul, attributes, engine,
                               description);

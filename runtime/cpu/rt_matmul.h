@@ -25,6 +25,9 @@ typedef struct Plan {
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
 } Plan;
 
+/* The name of oneDNN's kernel that packs its operands. */
+#define RT_PACKING "gemm:jit"
+
 /* n divided by `of`, rounded up. */
 static inline int64_t rt_pieces(int64_t n, int64_t of)
 {
@@ -66,6 +69,9 @@ RtGrid rt_grid(const View *c, int64_t strip_a, int64_t strip_b, int64_t wide,
  * `scratch` has at least rt_vector_scratch bytes for `threads` threads, at a
  * multiple of 64. */
 int64_t rt_vector_scratch(const Plan *p, int threads);
+/* Bytes that are enough for this product and for one with fewer rows, columns or contracted
+ * elements. */
+int64_t rt_vector_most_scratch(const Plan *p, int threads);
 void rt_vector_product(const Plan *p, const void *src, const void *weights,
                        void *dst, void *scratch, int threads);
 

@@ -92,6 +92,17 @@ int64_t rt_vector_scratch(const Plan *p, int threads)
     return most * (int64_t)sizeof(float);
 }
 
+int64_t rt_vector_most_scratch(const Plan *p, int threads)
+{
+    const View *c = &p->view[DST];
+    int64_t deep = rt_least(aligned(p->view[SRC].columns), MOST_DEPTH);
+    int64_t columns = rt_least(rt_pieces(c->columns, MOST_STRIP_B) * MOST_STRIP_B, MOST_EDGES);
+    Sizes s = {.packed_a = ROWS * deep, .packed_b = columns * deep};
+    if (c->type != PARC_F32)
+        s.sums = SUMMED * columns;
+    return threads * thread_floats(&s) * (int64_t)sizeof(float);
+}
+
 /* ---- packing -------------------------------------------------------------
  *
  * A strip is STRIP_A rows of a or STRIP_B columns of b, its edges. Packed, it

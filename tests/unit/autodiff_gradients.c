@@ -314,6 +314,46 @@ static Value *make_conv_of_groups(Small *s, Value *const *x)
     return convolved(s, x, 1, 0, 2, 2, 1);
 }
 
+static Value *ternary(Small *s, OpKind kind, Value *x, Value *y, Value *z)
+{
+    Value *args[] = {x, y, z};
+    Attr attr[MAX_ATTRS] = {{.i = DT_F32}};
+    return ir_value(&s->b, kind, 3, args, attr, NULL);
+}
+
+/* Tokens x[0] [2, 3, 4] choose 2 of 4 experts by the scores x[2] [2, 3, 4], whose matrices are
+ * x[1] [4, 5, 4]. Expert 2 has no rows. */
+static Value *make_experts(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = 2}, {.i = true}};
+    Value *mask = ir_unary(&s->b, OP_exp, x[2]);
+    const double bias[] = {0, 9, -20, 0};
+    Value *scores[4];
+    for (int i = 0; i < 4; i++) {
+        Attr of[MAX_ATTRS] = {{.i = 2}, {.i = i}, {.i = 1}};
+        Value *column = ir_value(&s->b, OP_slice, 1, &mask, of, NULL);
+        of[0].f = bias[i];
+        scores[i] = ir_value(&s->b, OP_offset, 1, &column, of, NULL);
+    }
+    Attr last[MAX_ATTRS] = {{.i = 2}};
+    Value *all = ir_value(&s->b, OP_concat, 4, scores, last, NULL);
+    Op *top = ir_op(&s->b, OP_topk, 1, &all, attr, NULL);
+    Attr shape[MAX_ATTRS] = {{.l = {5, {1, 1, 1, 12, 4}}}};
+    Op *group = ir_op(&s->b, OP_group_rows, 1, &top->out[1], shape, NULL);
+    Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
+    Value *weights = ir_unary(&s->b, OP_sigmoid, top->out[0]);
+    Value *rows = ternary(s, OP_gather_rows, x[0], pair, row);
+    Value *y = ir_unary(&s->b, OP_tanh, ternary(s, OP_grouped_matmul, rows, x[1], ends));
+    Value *by = ternary(s, OP_gather_pairs, weights, pair, row);
+    by = ir_reshape(&s->b, by, 5, (int64_t[]){1, 1, 1, 12, 1});
+    Value *of_rows = ir_reshape(&s->b, ir_unary(&s->b, OP_tanh, by), 4,
+                                (int64_t[]){1, 1, 1, 12});
+    Value *of_pairs = ternary(s, OP_scatter_pairs, of_rows, pair, row);
+    y = ternary(s, OP_combine_rows, ir_binary(&s->b, OP_mul, y, by), pair, row);
+    Value *sum = ir_sum(&s->b, of_pairs, (AttrList){1, {2}}, true);
+    return ir_binary(&s->b, OP_mul, y, sum);
+}
+
 static const Case cases[] = {
     {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
     {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
@@ -356,6 +396,11 @@ static const Case cases[] = {
     {"conv", make_conv, {{4, {2, 3, 5, 4}}, {4, {2, 3, 3, 2}}}, OP_conv},
     {"conv of groups", make_conv_of_groups, {{4, {2, 4, 5, 4}}, {4, {6, 2, 3, 2}}}, OP_conv},
     {"embedding", make_embedding, {{2, {5, 3}}}, OP_embedding},
+    {"experts: gather rows", make_experts, {{3, {2, 3, 4}}, {3, {4, 5, 4}}, {3, {2, 3, 4}}}, OP_gather_rows},
+    {"experts: combine rows", make_experts, {{3, {2, 3, 4}}, {3, {4, 5, 4}}, {3, {2, 3, 4}}}, OP_combine_rows},
+    {"experts: gather pairs", make_experts, {{3, {2, 3, 4}}, {3, {4, 5, 4}}, {3, {2, 3, 4}}}, OP_gather_pairs},
+    {"experts: scatter pairs", make_experts, {{3, {2, 3, 4}}, {3, {4, 5, 4}}, {3, {2, 3, 4}}}, OP_scatter_pairs},
+    {"experts: grouped matmul", make_experts, {{3, {2, 3, 4}}, {3, {4, 5, 4}}, {3, {2, 3, 4}}}, OP_grouped_matmul},
     {"rotary", make_rotary, {{4, {2, 3, 2, 4}}}, OP_rotary},
     {"rotary half", make_rotary_half, {{4, {2, 3, 2, 4}}}, OP_rotary},
     {"attention",

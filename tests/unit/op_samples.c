@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "tests/interp/routing.h"
+
 /* clang-format off */
 #define UNARY(op, range, ...) \
     {OP_##op, 1, {{range, 2, {4, 8}, 0, false}}, {__VA_ARGS__}}
@@ -76,6 +78,14 @@
      CONV_ATTRS(stride, p, g, 6, 4)},                                                        \
     {OP_conv_grad_weight, 2, {T4(ANY, n, g * k, rows, 5), T4(ANY, n, g * c, 6, 4)},           \
      CONV_ATTRS(stride, p, g, i, 2)}
+/* 4 x 4 tokens of width 8 with 2 choices each, in 2 x 2 groups; 2 shards of 2 experts, with 4
+ * rows of the 4 pairs that choose them, or with 3 rows. */
+#define TOKENS T3(ANY, 4, 4, 8)
+#define CHOICES T3(ANY, 4, 4, 2)
+#define ROWS(rows, width) {ANY, 5, {2, 2, 2, rows, width}, 0, false}
+#define ROUTED(rows, uneven) \
+    {PAIR, 4, {2, 2, 2, rows}, uneven, true}, {ROW, 3, {4, 4, 2}, uneven, true}
+#define ENDED(uneven) {ENDS, 4, {2, 2, 2, 2}, uneven, true}
 #define CONV_ATTRS(stride, p, g, h, w)                                                       \
     {{.i = DT_F32}, DIMS(stride, 1), DIMS(p, 1), DIMS(1, 1), {.i = g}, DIMS(h, w)}
 #define ROTARY(half, inverse) \
@@ -159,6 +169,18 @@ const OpSample op_sample[] = {
     {OP_topk, 1, {T3(ANY, 4, 8, 5)}, {{.i = 5}, {.i = 0}}},
     {OP_topk, 1, {T2(ANY, 8, 7)}, {{.i = 4}, {.i = 0}}},
     {OP_topk_grad, 2, {T3(ANY, 4, 8, 1), {INDEX, 3, {4, 8, 1}, 6, true}}, {{.i = 6}}},
+    {OP_group_rows, 1, {{INDEX, 3, {4, 4, 2}, 4, true}}, {DIMS(2, 2, 2, 3, 2)}},
+    {OP_group_rows, 1, {{INDEX, 3, {4, 4, 2}, 4, true}}, {DIMS(1, 1, 4, 32, 1)}},
+    {OP_gather_rows, 3, {TOKENS, ROUTED(4, 0)}, {{0}}},
+    {OP_combine_rows, 3, {ROWS(4, 8), ROUTED(4, 0)}, {{0}}},
+    {OP_gather_pairs, 3, {CHOICES, ROUTED(4, 0)}, {{0}}},
+    {OP_scatter_pairs, 3, {{ANY, 4, {2, 2, 2, 4}, 0, false}, ROUTED(4, 0)}, {{0}}},
+    {OP_grouped_matmul, 3, {ROWS(4, 8), T3(ANY, 4, 4, 8), ENDED(0)}, {{.i = DT_F32}}},
+    {OP_grouped_matmul_grad_rows, 3, {ROWS(4, 4), T3(ANY, 4, 4, 8), ENDED(0)},
+     {{.i = DT_F32}}},
+    {OP_grouped_matmul_grad_rows, 3, {ROWS(3, 4), T3(ANY, 4, 4, 8), ENDED(1)},
+     {{.i = DT_F32}}},
+    {OP_grouped_matmul_grad_weight, 3, {ROWS(3, 4), ROWS(3, 8), ENDED(1)}, {{.i = DT_F32}}},
     CONV_SAMPLE(4, 1, 4, 8, 3, 1, 1, 6), CONV_SAMPLE(2, 1, 8, 4, 2, 2, 0, 3),
     CONV_SAMPLE(4, 4, 2, 1, 3, 2, 1, 3), CONV_SAMPLE(2, 2, 4, 4, 1, 1, 0, 6),
     CONV_SAMPLE(3, 8, 1, 1, 3, 1, 2, 8), CONV_SAMPLE(1, 4, 1, 4, 4, 3, 1, 2),
@@ -178,11 +200,16 @@ const OpSample op_sample[] = {
 
 const int op_sample_count = sizeof op_sample / sizeof *op_sample;
 
+bool sample_is_integer(const SampleArg *arg)
+{
+    return arg->range >= INDEX;
+}
+
 Type sample_type(const SampleArg *arg)
 {
-    Type t = {.dtype = arg->range == INDEX ? DT_I32
-                       : arg->range == KEY ? DT_I64
-                                           : DT_F32,
+    Type t = {.dtype = arg->range == KEY           ? DT_I64
+                       : sample_is_integer(arg) ? DT_I32
+                                                : DT_F32,
               .ndim = arg->ndim};
     for (int d = 0; d < arg->ndim; d++)
         t.dim[d] = arg->dim[d];
@@ -212,16 +239,52 @@ static double number(const SampleArg *arg, uint64_t *state)
         return bits & 1;
     case KEY:
         return (double)(bits >> 11);
+    case PAIR: case ROW: case ENDS: /* sample_routing */
+        break;
     case INDEX:
         return floor(u * (double)arg->below);
     }
     return 0;
 }
 
+/* The choices of the two tokens of groups of 2 x 2 tokens: if `uneven`, all of them choose
+ * expert 0 and most expert 1, and shard 1 has no rows of expert 2. Else the shards have equal
+ * numbers of rows. */
+static void choose(bool uneven, int64_t group, double ids[8])
+{
+    for (int64_t token = 0; token < 4; token++) {
+        ids[2 * token] = uneven ? 0 : (double)((token + group) % 2);
+        ids[2 * token + 1] = uneven ? (token == group ? 3 : 1) : (double)(3 - token / 2);
+    }
+}
+
+/* The result `range` of group_rows for the choices. */
+static void sample_routing(const SampleArg *arg, double *x)
+{
+    enum { B = 4, S = 4, K = 2, G = 2, SHARDS = 2, EXPERTS = 2, MOST_ROWS = 4 };
+    Routing r = {.pairs = B / G * S / G * K, .shards = SHARDS, .all = SHARDS,
+                 .rows = arg->below ? MOST_ROWS - 1 : MOST_ROWS, .experts = EXPERTS};
+    for (int64_t group = 0; group < G * G; group++) {
+        double ids[8], pair[SHARDS * MOST_ROWS], row[8], ends[SHARDS * EXPERTS], needed[SHARDS];
+        choose(arg->below, group, ids);
+        route(&r, ids, pair, row, ends, needed);
+        const double *from = arg->range == PAIR ? pair : ends;
+        int64_t n = r.shards * (arg->range == PAIR ? r.rows : r.experts);
+        for (int64_t i = 0; i < n && arg->range != ROW; i++)
+            x[group * n + i] = from[i];
+        for (int64_t p = 0; p < r.pairs && arg->range == ROW; p++) {
+            int64_t b = group / G * 2 + p / K / 2, s = group % G * 2 + p / K % 2;
+            x[(b * S + s) * K + p % K] = row[p];
+        }
+    }
+}
+
 void sample_numbers(const SampleArg *arg, uint64_t seed, double *x)
 {
     Type t = sample_type(arg);
-    for (int64_t i = 0; i < type_elements(&t); i++)
+    if (arg->range > KEY)
+        sample_routing(arg, x);
+    for (int64_t i = 0; i < type_elements(&t) && arg->range <= KEY; i++)
         x[i] = number(arg, &seed);
 }
 

@@ -18,9 +18,11 @@ typedef enum Range {
     MASK,     /* 0 or 1 */
     INDEX,    /* i32, 0 … below-1 */
     KEY,      /* i64, of 53 bits */
+    PAIR, ROW, ENDS, /* i32, results of group_rows for fixed choices (op_samples.c), which
+                      * leave rows unused, and pairs without one, if `below` is 1 */
 } Range;
 
-enum { SAMPLE_ARGS = 8, SAMPLE_DIMS = 4 };
+enum { SAMPLE_ARGS = 8, SAMPLE_DIMS = 5 };
 
 typedef struct SampleArg {
     Range range;
@@ -40,6 +42,8 @@ typedef struct OpSample {
 extern const OpSample op_sample[];
 extern const int op_sample_count;
 
+/* Whether the numbers are integers: inputs of the model. */
+bool sample_is_integer(const SampleArg *arg);
 Type sample_type(const SampleArg *arg);
 /* Fills type_elements() numbers, which follow from the seed. */
 void sample_numbers(const SampleArg *arg, uint64_t seed, double *x);

@@ -123,6 +123,8 @@ Value *model_call(Model *m, const Linear *l, Value *x);
 Value *random_statement(Model *m, Value *h);
 /* One of them: a convolution over the tokens. */
 Value *random_conv(Model *m, Value *h);
+/* … or a mixture of experts. */
+Value *random_experts(Model *m, Value *h);
 /* Adds a state of the current module, in some models, with a statistic of h. Later random
  * numbers do not depend on it. */
 void model_state(Model *m, Value *h);

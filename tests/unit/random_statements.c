@@ -598,7 +598,7 @@ static const struct {
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},
     {layers, 4},          {drop, 3},            {contract_two, 2},  {contract_alone, 2},
-    {first_in_order, 2},  {random_conv, 2},
+    {first_in_order, 2},  {random_conv, 2},    {random_experts, 2},
 };
 /* clang-format on */
 enum { STATEMENTS = sizeof statement / sizeof *statement };

@@ -1,0 +1,61 @@
+/* random_experts.c: builds the mixtures of experts of a random model. */
+#include "tests/unit/random.h"
+
+static Value *ternary(Build *b, OpKind kind, Value *x, Value *y, Value *z)
+{
+    Attr attr[MAX_ATTRS] = {{.i = x->type.dtype}};
+    Value *args[] = {x, y, z};
+    return ir_value(b, kind, 3, args, attr, NULL);
+}
+
+static Value *weight(Model *m, const char *name, int64_t experts, int64_t out, int64_t in,
+                     DType dtype)
+{
+    int64_t dims[] = {experts, out, in};
+    int w = model_param(m, model_name(m, name), 3, dims);
+    return ir_cast(model_at(m), model_param_value(m, w), dtype);
+}
+
+/* The squared distances of the scores to the last chosen one, which has no gradient: two
+ * experts that nearly equal scores put in another order have nearly no weight. */
+static Value *choose(Model *m, Value *h, int64_t experts, int64_t n, Value **ids)
+{
+    Build *b = model_at(m);
+    Value *w = weight(m, "router", 1, experts, m->dim, h->type.dtype);
+    w = ir_reshape(b, w, 2, (int64_t[]){experts, m->dim});
+    Value *scores = ir_einsum(b, "bsd,ed->bse", DT_F32, h, w);
+    Attr attr[MAX_ATTRS] = {{.i = n}, {.i = rng_chance(m->r, 80)}};
+    Op *top = ir_op(b, OP_topk, 1, &scores, attr, "v");
+    Attr last[MAX_ATTRS] = {{.i = 2}, {.i = n - 1}, {.i = 1}};
+    Value *least = ir_value(b, OP_slice, 1, &top->out[0], last, NULL);
+    Value *x = ir_binary(b, OP_sub, top->out[0], ir_unary(b, OP_detach, least));
+    *ids = top->out[1];
+    return ir_unary(b, OP_tanh, ir_binary(b, OP_mul, x, x));
+}
+
+/* Each token is sent to some experts of two layers; a weight multiplies what the expert's first
+ * layer or its second one returns. */
+Value *random_experts(Model *m, Value *h)
+{
+    Build *b = model_at(m);
+    DType dtype = h->type.dtype;
+    int64_t experts = 2 + rng_below(m->r, 4), n = 2 + rng_below(m->r, experts - 1);
+    int64_t hidden = 2 * (1 + rng_below(m->r, m->dim)), tokens = h->type.dim[0] * h->type.dim[1];
+    Value *ids, *weights = choose(m, h, experts, n, &ids);
+    Attr shape[MAX_ATTRS] = {{.l = {5, {1, 1, 1, tokens * n, experts}}}};
+    Op *group = ir_op(b, OP_group_rows, 1, &ids, shape, "rows");
+    Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
+    Value *by = ternary(b, OP_gather_pairs, weights, pair, row);
+    by = ir_cast(b, ir_reshape(b, by, 5, (int64_t[]){1, 1, 1, tokens * n, 1}), dtype);
+    Value *x = ternary(b, OP_gather_rows, h, pair, row);
+    x = ternary(b, OP_grouped_matmul, x, weight(m, "up", experts, hidden, m->dim, dtype), ends);
+    bool early = rng_chance(m->r, 50);
+    x = ir_unary(b, OP_tanh, x);
+    if (early)
+        x = ir_binary(b, OP_mul, x, by);
+    x = ternary(b, OP_grouped_matmul, x, weight(m, "down", experts, m->dim, hidden, dtype), ends);
+    if (!early)
+        x = ir_binary(b, OP_mul, x, by);
+    x = ternary(b, OP_combine_rows, x, pair, row);
+    return ir_binary(b, OP_add, h, ir_unary(b, OP_tanh, x));
+}

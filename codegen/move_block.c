@@ -29,7 +29,8 @@ MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
     int64_t stack = type_local_layers(part, &p->mesh);
     if (d >= 0)
         return (MoveBlock){.outer = stack * move_product(p, part, 0, d),
-                           .inner = move_product(p, part, d, part->ndim)};
+                           .inner = move_product(p, part, d, part->ndim),
+                           .zigzag = (axes & p->mesh.zigzag) != 0};
     int64_t run = type_flat_run(part, &p->mesh);
     int64_t elements = type_local_elements(whole, &p->mesh) / stack;
     MoveBlock b = {.outer = stack, .inner = run};
@@ -88,7 +89,7 @@ int64_t move_staging(const Program *p, const Op *op)
             op->kind == OP_all_reduce ? 0
             : op->kind == OP_all_to_all
                 ? rt_staging_swap(ranks, b.outer, b.middle, row)
-                : rt_staging_rows(ranks, b.outer, row);
+                : rt_staging_rows(ranks, b.outer, row, b.zigzag);
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -12,9 +12,11 @@
 /* The block of each rank: `outer` rows of `inner` contiguous elements; for an
  * all_to_all, `outer` x `middle` rows. `valid`: if the last runs of a flat
  * tensor are padded, the elements of all runs without the padding; 0: there is
- * none. ParcPart (parc_rt.h) has the layouts. */
+ * none. ParcPart (parc_rt.h) has the layouts. `zigzag`: the halves of a rank's row are
+ * pieces in zigzag order. */
 typedef struct MoveBlock {
     int64_t outer, inner, middle, valid;
+    bool zigzag;
 } MoveBlock;
 
 /* The product of the local dims first … last-1 of a value, without its stack.

@@ -169,14 +169,27 @@ int64_t type_local_dim(const Type *t, const Mesh *m, int d)
     return (t->dim[d] + parts - 1) / parts;
 }
 
-int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank)
+int64_t type_local_index(const Type *t, const Mesh *m, int d, int64_t rank, int64_t i)
 {
     int axes[MAX_AXES];
-    int n = type_dim_axes(t, m, d, axes);
-    int64_t part = 0;
-    for (int i = 0; i < n; i++)
-        part = part * m->size[axes[i]] + mesh_coord(m, rank, axes[i]);
-    return part * type_local_dim(t, m, d);
+    int64_t part = type_local_dim(t, m, d); /* of the axes up to this one */
+    for (int n = type_dim_axes(t, m, d, axes); n-- > 0; part *= m->size[axes[n]]) {
+        int64_t piece = part / mesh_pieces(m, axes[n]);
+        int64_t at = mesh_coord(m, rank, axes[n]);
+        if (i >= piece) /* the second one */
+            at = 2 * m->size[axes[n]] - 1 - at;
+        i = at * piece + i % piece;
+    }
+    return i;
+}
+
+int64_t type_pieces(const Type *t, const Mesh *m, int d)
+{
+    int64_t pieces = 1;
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_S && t->place.ax[a].dim == d)
+            pieces *= m->size[a] * mesh_pieces(m, a);
+    return pieces;
 }
 
 bool type_is_flat(const Type *t, const Mesh *m)
@@ -380,7 +393,7 @@ const char *type_check(Arena *a, const Type *t, const Mesh *m)
         if (seen != (1 << n) - 1)
             return arena_printf(a, "the axes of dim %d are not in one order",
                                 d);
-        int64_t parts = type_parts(t, m, d);
+        int64_t parts = type_pieces(t, m, d);
         if (t->dim[d] % parts) {
             type_dim_axes(t, m, d, axes);
             return arena_printf(a,
@@ -400,11 +413,9 @@ static void print_dim(Out *o, const Type *t, const Mesh *m, int d)
     out(o, "%lld", (long long)t->dim[d]);
     int axes[MAX_AXES];
     int n = type_dim_axes(t, m, d, axes);
-    if (n == 1)
-        out(o, "/%s", m->name[axes[0]]);
-    for (int i = 0; n > 1 && i < n; i++)
-        out(o, "%s%s%s", i ? "·" : "/(", m->name[axes[i]],
-            i == n - 1 ? ")" : "");
+    for (int i = 0; i < n; i++)
+        out(o, "%s%s%s%s", i ? "·" : n > 1 ? "/(" : "/", m->name[axes[i]],
+            mesh_pieces(m, axes[i]) > 1 ? ":zz" : "", n > 1 && i == n - 1 ? ")" : "");
 }
 
 /* "32", "32/pp", or with the second cut "32/pp:2". */

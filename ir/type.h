@@ -11,6 +11,9 @@
  *   f32[32 x 4096/tp, 64]~dp     a stack of 32 (one for each iteration of a
  *                                loop); a rank's part of each is flattened and
  *                                cut into |dp| equal runs, the last padded
+ *   f32[8, 2048/cp:zz]           zigzag: of 2|cp| equal pieces of the dim rank r
+ *                                has pieces r and 2|cp| - 1 - r, in this order,
+ *                                so that a causal mask leaves each rank as much
  *
  * On the axis of a pipeline (passes/pipeline/stages.c) a tensor is:
  *
@@ -88,6 +91,7 @@ typedef struct Mesh {
                                * product of the sizes of the axes that follow */
     int nloop; /* the last `nloop` axes are loop axes: one rank processes their
                 * parts in iterations (passes/microbatch/loop_axis.h) */
+    uint32_t zigzag; /* axes that split dims in zigzag order */
     int64_t node; /* consecutive ranks that share a machine (--node-size); 0: not
                    * given */
     const Link *link;    /* of collectives inside a node, and between nodes, by which
@@ -104,6 +108,12 @@ int64_t mesh_group(const Mesh *m, uint32_t axes);
 static inline bool mesh_is_loop_axis(const Mesh *m, int axis)
 {
     return axis >= m->n - m->nloop;
+}
+/* The contiguous pieces of a dim that a rank has, if the axis alone splits it: 2 in
+ * zigzag order. */
+static inline int64_t mesh_pieces(const Mesh *m, int axis)
+{
+    return m->zigzag >> axis & 1 ? 2 : 1;
 }
 /* Ranks between two neighbors on an axis, which is not a loop axis. */
 int64_t mesh_stride(const Mesh *m, int axis);
@@ -204,8 +214,10 @@ int64_t type_parts(const Type *t, const Mesh *m, int d);
 int type_dim_axes(const Type *t, const Mesh *m, int d, int axes[MAX_AXES]);
 /* The size of dim d on a rank. */
 int64_t type_local_dim(const Type *t, const Mesh *m, int d);
-/* The index of the first element of dim d that `rank` holds. */
-int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank);
+/* The index in dim d of element i of the part that `rank` holds. */
+int64_t type_local_index(const Type *t, const Mesh *m, int d, int64_t rank, int64_t i);
+/* The number of equal parts of dim d that are contiguous on every rank. */
+int64_t type_pieces(const Type *t, const Mesh *m, int d);
 /* Elements that a rank stores, stack included; with AX_FLAT the run of each
  * layer, padding included; with AX_CUT the most that any rank stores. */
 int64_t type_local_elements(const Type *t, const Mesh *m);

@@ -104,6 +104,9 @@ bool explain_axis(Out *o, const Program *p, const char *name)
                    "same sequences"
              : p->plan.tensor_axes & axes
                  ? "named by `parallelize`, so its ranks read the same sequences"
+             : p->plan.context.axes & axes & p->mesh.zigzag
+                 ? "named by `context`, so each of its ranks reads two pieces of each "
+                   "sequence, in zigzag order"
              : p->plan.context.axes & axes
                  ? "named by `context`, so each of its ranks reads a part of each sequence"
                  : "it splits the batch");

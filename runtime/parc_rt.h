@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 16
+#define PARC_RT_VERSION 17
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -283,6 +283,7 @@ typedef struct ParcModel {
     uint64_t plan_hash;
     int naxes;
     ParcAxis axis[PARC_MAX_AXES];
+    uint32_t zigzag;        /* axes that split dims in zigzag order */
     int64_t stride[PARC_MAX_AXES]; /* ranks between two neighbors on an axis; 0:
                                the product of the sizes of the axes that
                                follow */
@@ -367,6 +368,9 @@ int parc_threads(const ParcRt *rt);
 /* The rank's index among the ranks that differ only in `axes` (bit mask), axis
  * 0 major. */
 int64_t parc_index(const ParcRt *rt, uint32_t axes);
+/* The index in a dim of element i of the rank's part, which has `part` elements, for
+ * ranks that split it in zigzag order: rank r of k has pieces r and 2k - 1 - r of 2k. */
+int64_t parc_zigzag(const ParcRt *rt, uint32_t axes, int64_t part, int64_t i);
 
 /* Copy and clear within the arena. `to` and `from` must not overlap. */
 void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes);
@@ -375,6 +379,10 @@ void parc_zero(ParcRt *rt, void *to, int64_t bytes);
  * `parts` parts of the dim: to[i] = (i * dim + index) * part. */
 void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part);
+/* The same for a rank that has `held` units of `part`: the first half of them begins at
+ * unit `first` of the dim, the other at `second`; to[i * held + j]. */
+void parc_set_pieces(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim, int64_t held,
+                     int64_t first, int64_t second, int64_t part);
 
 /* Launches kernel `kernel` of the model's list with `grid` blocks of `block`
  * threads and `shared_bytes` of dynamic shared memory. `args` holds the
@@ -439,7 +447,8 @@ bool parc_goes_on(ParcRt *rt);
  *                   inner]: src_j[:, :, r] to dst[:, j]
  * `valid` is the number of elements of a row [k, inner] without the padding of
  * the last runs (flat shards); the gathered tensor is then [outer, valid]. 0
- * means that there is no padding. With `inside` (all_gather), src and dst are
+ * means that there is no padding. With `zigzag` the rank's row is two pieces of inner / 2
+ * elements: of the 2k pieces of a row [k, inner] member j has j and 2k - 1 - j. With `inside` (all_gather), src and dst are
  * one buffer with rows of k runs, padding included, and each rank's src is its
  * own run in it.
  */
@@ -449,7 +458,7 @@ typedef struct ParcPart {
     int64_t middle;    /* all_to_all only */
     int64_t valid;
     ParcType type;
-    bool inside;
+    bool inside, zigzag;
 } ParcPart;
 
 /* Barrier of the group. CPU only. */

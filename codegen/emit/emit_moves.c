@@ -33,6 +33,8 @@ static const char *part_text(Emitter *e, Value *from, Value *to, MoveBlock b)
                             (long long)b.middle);
     if (b.valid)
         text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
+    if (b.zigzag)
+        text = arena_printf(a, "%s, .zigzag = true", text);
     if (from->type.dtype != DT_F32)
         text = arena_printf(a, "%s, .type = %s", text,
                             c_parc_type(from->type.dtype));

@@ -71,20 +71,26 @@ static void emit_fused(Emitter *e, const Op *op)
     out_code(e->o, "%s);", call);
 }
 
-/* The index of the rank's part of dim 0, as an expression. */
-static const char *part_index(const Emitter *e, const Type *t)
+/* The index in dim 0 of element i of the rank's part, as an expression. */
+static const char *index_in_dim(const Emitter *e, const Type *t, int64_t i)
 {
+    const Mesh *m = &e->p->mesh;
+    Arena *a = e->p->arena;
     int axes[MAX_AXES];
-    int n = type_dim_axes(t, &e->p->mesh, 0, axes);
-    const char *index = "0";
-    for (int i = 0; i < n; i++) {
-        const char *mine = arena_printf(e->p->arena, "parc_index(rt, %s)",
-                                        axes_expression(e, 1u << axes[i]));
-        index = i ? arena_printf(e->p->arena, "(%s * %lld + %s)", index,
-                                 (long long)e->p->mesh.size[axes[i]], mine)
-                  : mine;
+    int64_t part = type_local_dim(t, m, 0); /* of the axes up to this one */
+    const char *index = i || part > 1 ? arena_printf(a, "%lld", (long long)i) : NULL;
+    for (int n = type_dim_axes(t, m, 0, axes); n-- > 0; part *= m->size[axes[n]]) {
+        const char *axis = axes_expression(e, 1u << axes[n]);
+        if (mesh_pieces(m, axes[n]) > 1)
+            index = arena_printf(a, "parc_zigzag(rt, %s, %lld, %s)", axis,
+                                 (long long)part, index ? index : "0");
+        else if (index)
+            index = arena_printf(a, "(parc_index(rt, %s) * %lld + %s)", axis,
+                                 (long long)part, index);
+        else
+            index = arena_printf(a, "parc_index(rt, %s)", axis);
     }
-    return index;
+    return index ? index : "0";
 }
 
 /* "(ParcAttention){…" with rank-local sizes. */
@@ -135,8 +141,11 @@ static void attention_queries(Emitter *e, const Op *op, AttentionOperands at, Ou
     if (!base || type_elements(&base->type) == 1)
         return;
     int64_t all = op->arg[at.q]->type.dim[1];
+    long long piece = (long long)(all / type_elements(&base->type));
     out(o, ", .all_s = %lld, .first_s = %s * %lld", (long long)all,
-        part_index(e, &base->type), (long long)(all / type_elements(&base->type)));
+        index_in_dim(e, &base->type, 0), piece);
+    if (type_local_dim(&base->type, &e->p->mesh, 0) > 1)
+        out(o, ", .second_s = %s * %lld", index_in_dim(e, &base->type, 1), piece);
 }
 
 /* The fields of the operands that only some calls have. */
@@ -231,11 +240,18 @@ static void emit_zeros(Emitter *e, const Op *op)
 static void emit_base(Emitter *e, const Op *op)
 {
     const Type *t = &op->out[0]->type;
-    int64_t parts = type_elements(t) / t->dim[0];
-    int64_t part = attr_size(op) / type_elements(t);
-    out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
-             value_variable(e, op->out[0]), (long long)parts,
-             (long long)t->dim[0], part_index(e, t), (long long)part);
+    long long parts = (long long)(type_elements(t) / t->dim[0]);
+    long long part = (long long)(attr_size(op) / type_elements(t));
+    int64_t held = type_local_dim(t, &e->p->mesh, 0);
+    if (held == 1)
+        out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
+                 value_variable(e, op->out[0]), parts, (long long)t->dim[0],
+                 index_in_dim(e, t, 0), part);
+    else
+        out_code(e->o, "parc_set_pieces(rt, %s, %lld, %lld, %lld, %s, %s, %lld);",
+                 value_variable(e, op->out[0]), parts, (long long)t->dim[0],
+                 (long long)held, index_in_dim(e, t, 0), index_in_dim(e, t, held / 2),
+                 part);
 }
 
 static void emit_split_key(Emitter *e, const Op *op)

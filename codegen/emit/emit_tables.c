@@ -386,6 +386,8 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".plan_hash = 0x%016llxu,",
              (unsigned long long)hash_text(plan_text));
     out_line(o, ".naxes = %d,", p->mesh.n);
+    if (p->mesh.zigzag)
+        out_line(o, ".zigzag = %s,", axes_expression(e, p->mesh.zigzag));
     out(o, "    .axis = {");
     for (int i = 0; i < p->mesh.n; i++)
         out(o, "%s{\"%s\", %lld}", i ? ", " : "",

@@ -249,6 +249,10 @@ static int make_random(Builder *b, const Op *op)
     KernelInstr instr = instr_for(b, op, KERNEL_RANDOM);
     instr.axes = r->axes;
     memcpy(instr.stride, r->count, sizeof instr.stride);
+    for (int i = 1; i < instr.nargs; i++) /* these give the whole index in their dim */
+        for (int a = 0; a < b->k->space.naxes; a++)
+            if (b->instr.at[instr.arg[i]].axes >> a & 1)
+                instr.stride[a] = 0;
     return add_instr(b, instr);
 }
 

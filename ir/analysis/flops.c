@@ -35,14 +35,42 @@ static double causal_pairs(double n, double window)
     return window > 0 && n > window ? window * window / 2 + (n - window) * window : n * n / 2;
 }
 
+/* The first rank, along other axes, that has part number `part` of dim d. */
+static int64_t rank_of_part(const Mesh *m, const Type *t, int d, int64_t part)
+{
+    int axes[MAX_AXES];
+    int64_t rank = 0;
+    for (int n = type_dim_axes(t, m, d, axes); n-- > 0; part /= m->size[axes[n]])
+        rank += part % m->size[axes[n]] * mesh_step(m, axes[n]);
+    return rank;
+}
+
+/* The pairs of the queries of a rank: it has one run of them, or in zigzag order two. */
+static double rank_pairs(const Mesh *m, const Type *q, double window, int64_t rank)
+{
+    int64_t runs = type_pieces(q, m, 1) / type_parts(q, m, 1);
+    int64_t n = type_local_dim(q, m, 1) / runs;
+    double pairs = 0;
+    for (int64_t i = 0; i < runs; i++) {
+        double first = (double)type_local_index(q, m, 1, rank, i * n);
+        pairs += causal_pairs(first + (double)n, window) - causal_pairs(first, window);
+    }
+    return pairs;
+}
+
 double op_flops_imbalance(const Program *p, const Op *op)
 {
     if (!op_is_attention(op->kind) || !attr_causal(op))
         return 1;
     const Type *q = &op->arg[attention_operands(op).q]->type;
-    double all = (double)q->dim[1], own = (double)type_local_dim(q, &p->mesh, 1);
-    double w = (double)attr_window(op), average = causal_pairs(all, w) * own / all;
-    return (causal_pairs(all, w) - causal_pairs(all - own, w)) / average;
+    const Mesh *m = &p->mesh;
+    double w = (double)attr_window(op), most = 0;
+    int64_t parts = type_parts(q, m, 1);
+    for (int64_t part = 0; parts > 1 && part < parts; part++) {
+        double pairs = rank_pairs(m, q, w, rank_of_part(m, q, 1, part));
+        most = pairs > most ? pairs : most;
+    }
+    return parts > 1 ? most * (double)parts / causal_pairs((double)q->dim[1], w) : 1;
 }
 
 /* Each element of y is a sum over those of the weight of one of its channels. */

@@ -21,6 +21,7 @@ typedef struct Factor {
     bool by_max;  /* reduces by maximum instead of sum */
     bool separate; /* results other than the first do not depend on it */
     int base;     /* -1, or the base operand that it needs when split */
+    bool contiguous; /* a rank's part must be one piece: the base says where it begins */
 } Factor;
 
 enum { MAX_DIM_FACTORS = 4 };
@@ -67,11 +68,12 @@ typedef struct Split {
     int operand; /* SPLIT_PARTIAL: -1 for all */
 } Split;
 
-/* Whether the op allows the split on an axis of that size: divisible, not
- * `whole`, linear for Partial. `taken[f]` is the product of the sizes of axes
- * that already split factor f. rule_fits checks all axes together. */
-bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
-                 int64_t axis_size, const int64_t *taken);
+/* Whether the op allows the split on an axis of that size, with that number of
+ * pieces on a rank (mesh_pieces): divisible, not `whole`, linear for Partial. `taken[f]` is
+ * the number of pieces of factor f by the axes that already split it; NULL: 1.
+ * rule_fits checks all axes together. */
+bool rule_allows(const Op *op, const Rule *r, Split s, int64_t axis_size, int64_t pieces,
+                 const int64_t *taken);
 
 /* The kind and dim of operand / result `tensor` on the axis under a split
  * (order is 0). */

@@ -87,6 +87,7 @@ static void build_random(Builder *b)
         int f = new_factor(r, out->dim[d]);
         add_factor(&r->dim[r->nargs][d], f);
         r->factor[f].base = r->nbases++;
+        r->factor[f].contiguous = d == out->ndim - 1;
     }
 }
 
@@ -261,6 +262,8 @@ static void build_text(Builder *b)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;
+        if (f >= 0) /* kernels of attention take two pieces of the queries */
+            r->factor[f].contiguous = !op_is_attention(b->op->kind) || k >= first;
         r->nbases++;
     }
     for (int i = 0; i < text.nargs + text.nouts; i++) {

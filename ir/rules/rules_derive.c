@@ -54,17 +54,17 @@ static bool factor_fits(const Rule *r, int f, int64_t parts)
     return !r->factor[f].whole && r->factor[f].size % parts == 0;
 }
 
-bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
-                 int64_t axis_size, const int64_t *taken)
+bool rule_allows(const Op *op, const Rule *r, Split s, int64_t axis_size, int64_t pieces,
+                 const int64_t *taken)
 {
-    (void)p;
     if (s.kind == SPLIT_NONE)
         return true;
     if (axis_size == 1)
         return false;
     if (s.kind == SPLIT_FACTOR)
         return factor_fits(r, s.factor,
-                           axis_size * (taken ? taken[s.factor] : 1));
+                           axis_size * pieces * (taken ? taken[s.factor] : 1)) &&
+               !(pieces > 1 && r->factor[s.factor].contiguous);
     if (s.kind == SPLIT_PMAX)
         return passes_max(op->kind);
     if (r->nargs == 0)
@@ -316,12 +316,13 @@ static const char *derive_axis(Derive *d)
         if (is.kind != want.kind || is.dim != want.dim)
             return unfit(d, i, axis_place_words(d->p->arena, want));
     }
-    if (!rule_allows(d->p, d->op, d->r, s, d->p->mesh.size[d->axis], NULL)) {
+    const Mesh *m = &d->p->mesh;
+    if (!rule_allows(d->op, d->r, s, m->size[d->axis], mesh_pieces(m, d->axis), NULL)) {
         if (s.kind == SPLIT_FACTOR)
             return arena_printf(d->p->arena,
                                 "it cannot work on parts of that "
                                 "dim over %s",
-                                d->p->mesh.name[d->axis]);
+                                m->name[d->axis]);
         return unfit(d, s.operand < 0 ? 0 : s.operand,
                      "Replicate, it is not linear there");
     }
@@ -374,10 +375,13 @@ static const char *set_orders(Derive *d, int order[][MAX_AXES],
 {
     int64_t taken[MAX_FACTORS];
     for (int f = 0; f < d->r->nfactors; f++) {
+        int64_t pieces = 1;
         taken[f] = 1;
-        for (int i = 0; i < count[f]; i++)
+        for (int i = 0; i < count[f]; i++) {
             taken[f] *= d->p->mesh.size[order[f][i]];
-        if (count[f] && !factor_fits(d->r, f, taken[f]))
+            pieces *= mesh_pieces(&d->p->mesh, order[f][i]);
+        }
+        if (count[f] && !factor_fits(d->r, f, taken[f] * pieces))
             return "several axes split a dim where it cannot be split";
     }
     if (!rule_fits(d->r, taken))

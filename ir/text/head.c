@@ -6,6 +6,7 @@
  *   model "Llama"
  *   source 1 "llama.pdl"
  *   mesh dp=2 tp=2
+ *   zigzag {tp}                              axes that split dims in this order
  *   node_size 2
  *   train batch=8 seq=32 precision=f32 optimizer=adamw …
  *   plan "tp_fsdp" axes={tp}                            see plan.c
@@ -125,6 +126,16 @@ static void text_node_size(Text *t)
     text_field(t, " ", node);
     if (*node < 1 || *node > MAX_RANKS)
         parse_fail(t, loc, "the number of ranks of a node is out of range");
+    text_form(t, "\n");
+}
+
+static void text_zigzag(Text *t)
+{
+    uint32_t *axes = &t->p->mesh.zigzag;
+    if (t->out && *axes == 0)
+        return;
+    text_begin(t, "zigzag");
+    text_axes(t, " ", axes);
     text_form(t, "\n");
 }
 
@@ -479,6 +490,7 @@ void text_head(Text *t)
     } lines[] = {
         {"source", text_sources},
         {"mesh", text_mesh},
+        {"zigzag", text_zigzag},
         {"node_size", text_node_size},
         {"cut", text_cuts},
         {"train", text_train},

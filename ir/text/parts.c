@@ -318,6 +318,8 @@ static void place_axis(Text *t, Type *type, AxisPlace place)
     if (type->place.ax[axis].kind != AX_R)
         parse_fail(t, loc, "the type names axis '%s' twice",
                    t->p->mesh.name[axis]);
+    if (!t->failed && place.kind == AX_S && mesh_pieces(&t->p->mesh, axis) > 1)
+        text_form(t, ":zz");
     if (!t->failed)
         type->place.ax[axis] = place;
 }

@@ -164,6 +164,19 @@ static bool minor_throughout(const Program *p, const Type *t, uint32_t axes)
     return true;
 }
 
+/* In zigzag order a rank's part is two pieces: a collective moves those of one axis. */
+static const char *check_pieces(const Program *p, const Op *op, int i)
+{
+    uint32_t axes = attr_axes(op), zigzag = axes & p->mesh.zigzag;
+    const Type *part = op->kind == OP_all_gather ? &op->arg[i]->type : &op->out[i]->type;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (zigzag >> a & 1 && part->place.ax[a].kind == AX_S &&
+            (op->kind == OP_all_to_all || axes & (axes - 1)))
+            return arena_printf(p->arena, "operand %d: it cannot move the two pieces of "
+                                "a part in zigzag order", i);
+    return NULL;
+}
+
 static const char *check_conversion(const Program *p, const Op *op)
 {
     uint32_t axes = attr_axes(op);
@@ -188,6 +201,9 @@ static const char *check_conversion(const Program *p, const Op *op)
                                 "operand %d: only the minor axis of "
                                 "a dim can change",
                                 i);
+        const char *fault = check_pieces(p, op, i);
+        if (fault)
+            return fault;
     }
     return NULL;
 }
@@ -305,14 +321,17 @@ static const char *check_update(const Program *p, const Op *op)
     return check_gradient(p, op, "operand", 1, &op->arg[1]->type);
 }
 
-/* i64[parts]: every rank has one element. */
+/* i64[parts]: every rank has one element, or in zigzag order two, or one for each
+ * element of the dim. */
 static const char *check_base(const Program *p, const Op *op)
 {
     const Type *t = &op->out[0]->type;
     int64_t size = attr_size(op);
     const char *fault = check_kinds(p, op->out[0], "result", 0, true,
                                     "it must be Shard(0)");
-    if (!fault && type_local_dim(t, &p->mesh, 0) != 1)
+    int64_t held = type_local_dim(t, &p->mesh, 0);
+    bool zigzag = type_pieces(t, &p->mesh, 0) > type_parts(t, &p->mesh, 0);
+    if (!fault && held != 1 && !(zigzag && (held == 2 || t->dim[0] == size)))
         fault = "a rank holds more than one part";
     if (!fault && size % type_elements(t))
         fault = "its parts are not equal";

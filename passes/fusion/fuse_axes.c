@@ -252,6 +252,19 @@ static bool pair_nothing(AxisSolver *s, const Op *op)
     return true;
 }
 
+/* An operand with the index of every element of a dim, in zigzag order, has that dim. */
+static bool pair_random(AxisSolver *s, const Op *op)
+{
+    const AttrList *of = attr_global(op);
+    pair_nothing(s, op);
+    int r = axis_value(s, op->out[0]);
+    for (int d = 0, i = 1; d < of->n && i < op->nargs; d++)
+        if (of->v[d] != 1 && type_elements(&op->arg[i++]->type) == of->v[d] &&
+            !pair_dims(s, axis_value(s, op->arg[i - 1]), 0, r, d))
+            return false;
+    return true;
+}
+
 bool axes_pair(AxisSolver *s, const Op *op)
 {
     static const struct {
@@ -262,7 +275,7 @@ bool axes_pair(AxisSolver *s, const Op *op)
         {OP_sumsq, pair_nothing},       {OP_reshape, pair_reshape},
         {OP_transpose, pair_transpose}, {OP_onehot, pair_onehot},
         {OP_iota, pair_nothing},        {OP_full, pair_nothing},
-        {OP_rotary, pair_rotary},       {OP_random, pair_nothing},
+        {OP_rotary, pair_rotary},       {OP_random, pair_random},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].kind == op->kind)

@@ -57,7 +57,7 @@ static bool divides(const Chunk *c, const Op *op, const Rule *r, int f)
         Type t = (i < r->nargs ? op->arg[i] : op->out[i - r->nargs])->type;
         t.place.ax[c->t.axis] = (AxisPlace){0};
         if (rule_split_factor(r, i, d, 1) != f ||
-            r->factor[f].size % (type_parts(&t, m, d) * c->t.n))
+            r->factor[f].size % (type_pieces(&t, m, d) * c->t.n))
             return false;
     }
     return true;
@@ -70,7 +70,7 @@ static bool find_split(const Chunk *c, const Op *op, const Rule *r, int i,
     int f = rule_split_factor(r, i, dim, 1);
     *s = (Split){SPLIT_FACTOR, f, -1};
     return f >= 0 && r->factor[f].base < 0 && divides(c, op, r, f) &&
-           rule_allows(c->t.p, op, r, *s, c->t.n, NULL);
+           rule_allows(op, r, *s, c->t.n, 1, NULL);
 }
 
 static int first_split(const Chunk *c, const Op *op)

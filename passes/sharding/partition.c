@@ -164,6 +164,17 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
     return op->out[0];
 }
 
+/* The parts whose beginnings the base of a dim of that size has: one on each rank. In
+ * zigzag order a rank has two pieces, of which attention takes both beginnings;
+ * `random`, whose kernels read one for each index, every element's. */
+static int64_t base_parts(const Op *op, const Mesh *m, const Type *t, int64_t size)
+{
+    int64_t parts = type_parts(t, m, 0);
+    if (type_pieces(t, m, 0) == parts)
+        return parts;
+    return op->kind == OP_random ? size : 2 * parts;
+}
+
 /* The base operand for factor f, split as `split` says. */
 static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
                       const Split split[MAX_AXES])
@@ -186,12 +197,10 @@ static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
     for (int a = 0; a < m->n; a++)
         if (t.place.ax[a].kind == AX_S && t.place.ax[a].order < least)
             least = t.place.ax[a].order;
-    t.dim[0] = 1;
     for (int a = 0; a < m->n; a++)
-        if (t.place.ax[a].kind == AX_S) {
+        if (t.place.ax[a].kind == AX_S)
             t.place.ax[a].order = (uint8_t)(t.place.ax[a].order - least);
-            t.dim[0] *= m->size[a];
-        }
+    t.dim[0] = base_parts(op, m, &t, r->factor[f].size);
     return ir_loop_inside(c->p, top_level_base(c, r->factor[f].size, &t),
                           op->region);
 }

@@ -118,6 +118,31 @@ static void add_microbatch_axis(Program *p)
     m->nloop = 1;
 }
 
+/* Whether ranks of a group share a node with some of the others only. The pass
+ * split_node_axis splits such an axis. */
+static bool straddles_nodes(const Mesh *m, int axis)
+{
+    int64_t stride = mesh_stride(m, axis);
+    return m->node > stride && stride * m->size[axis] > m->node;
+}
+
+/* Orders sequences in zigzag if queries stay split: a causal mask leaves the last of
+ * contiguous parts up to twice the average work. Only sizes that 2 |cp| does not divide,
+ * and an axis that nodes split, keep contiguous parts. */
+static void choose_zigzag(Program *p)
+{
+    Mesh *m = &p->mesh;
+    const Context *c = &p->plan.context;
+    bool pieces = c->exchange != EXCHANGE_HEADS;
+    for (int i = 0; i < p->input.n; i++) {
+        const Type *t = &p->input.at[i].type;
+        pieces = pieces && (t->ndim < 2 || t->dim[1] % (2 * mesh_group(m, c->axes)) == 0);
+    }
+    for (int a = 0; a < m->n; a++)
+        if (pieces && c->axes >> a & 1 && m->size[a] > 1 && !straddles_nodes(m, a))
+            m->zigzag |= 1u << a;
+}
+
 /* Splits the sequences, dim 1, over the axis of the context. False after an error. */
 static bool split_sequence(Program *p, Input *in)
 {
@@ -228,6 +253,7 @@ static void check_boundary(const Program *p, Op *op)
 void pass_plan(Program *p, const TargetInfo *t)
 {
     p->mesh.link = t->link;
+    choose_zigzag(p);
     add_microbatch_axis(p);
     for (int i = 0; i < p->param.n; i++)
         for (int k = 0; k < p->param.at[i].split.n; k++) {

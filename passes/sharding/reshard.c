@@ -105,10 +105,10 @@ static int axes_on_dim(const Search *s, const Placement *p, int dim)
 
 static bool divides_dim(const Search *s, const Placement *p, int dim, int axis)
 {
-    int64_t parts = s->m->size[axis];
+    int64_t parts = s->m->size[axis] * mesh_pieces(s->m, axis);
     for (int a = 0; a < s->m->n; a++)
         if (p->ax[a].kind == AX_S && p->ax[a].dim == dim)
-            parts *= s->m->size[a];
+            parts *= s->m->size[a] * mesh_pieces(s->m, a);
     return s->type->dim[dim] % parts == 0;
 }
 
@@ -197,7 +197,8 @@ static void expand_axis(Search *s, int at, int axis)
             here.order != axes_on_dim(s, p, here.dim) - 1)
             break;
         reach_state(s, at, OP_all_gather, axis, replicate);
-        reach_shards(s, at, OP_all_to_all, axis);
+        if (mesh_pieces(s->m, axis) == 1)
+            reach_shards(s, at, OP_all_to_all, axis);
         break;
     case AX_FLAT:
         reach_state(s, at, OP_all_gather, axis, replicate);

@@ -39,6 +39,7 @@ static void split_mesh(Program *p, int axis, const AxisPart part[2])
 void split_axis(Program *p, int axis, const AxisPart part[2])
 {
     split_mesh(p, axis, part);
+    p->mesh.zigzag = repeat_bit(p->mesh.zigzag, axis);
     p->plan.tensor_axes = repeat_bit(p->plan.tensor_axes, axis);
     p->plan.pipeline.axes = repeat_bit(p->plan.pipeline.axes, axis);
     p->plan.context.axes = repeat_bit(p->plan.context.axes, axis);

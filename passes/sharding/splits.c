@@ -273,16 +273,17 @@ static bool splits_fit(const Study *y, const Split *split,
                        uint8_t order[MAX_FACTORS][MAX_AXES])
 {
     const Mesh *m = &y->s->p->mesh;
-    int64_t taken[MAX_FACTORS];
+    int64_t taken[MAX_FACTORS], pieces[MAX_FACTORS];
     uint32_t set[MAX_FACTORS] = {0};
     for (int f = 0; f < y->r->nfactors; f++)
-        taken[f] = 1;
+        taken[f] = pieces[f] = 1;
     for (int a = 0; a < m->n; a++) {
         if (split[a].kind != SPLIT_NONE &&
-            !rule_allows(y->s->p, y->op, y->r, split[a], m->size[a], taken))
+            !rule_allows(y->op, y->r, split[a], m->size[a], mesh_pieces(m, a), pieces))
             return false;
         if (split[a].kind == SPLIT_FACTOR) {
             taken[split[a].factor] *= m->size[a];
+            pieces[split[a].factor] *= m->size[a] * mesh_pieces(m, a);
             set[split[a].factor] |= 1u << a;
         }
     }

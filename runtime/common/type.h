@@ -72,6 +72,37 @@ static inline int64_t rt_valid_run(const ParcPart *p, int64_t j)
     return p->valid == 0 || left > p->inner ? p->inner : left < 0 ? 0 : left;
 }
 
+/* The index among all of element i of member `at` of k, which has `part` elements, in
+ * zigzag order: pieces `at` and 2k - 1 - at of 2k. */
+static inline int64_t rt_zigzag(int64_t k, int64_t at, int64_t part, int64_t i)
+{
+    int64_t piece = part / 2;
+    return (i >= piece ? 2 * k - 1 - at : at) * piece + i % piece;
+}
+
+/* The contiguous pieces of a member's row, and where in the row of all k members piece i
+ * of member j begins. */
+static inline int rt_part_pieces(const ParcPart *p)
+{
+    return p->zigzag ? 2 : 1;
+}
+
+static inline int64_t rt_piece_begin(const ParcPart *p, int64_t k, int64_t j, int i)
+{
+    return (i ? 2 * k - 1 - j : j) * (p->inner / rt_part_pieces(p));
+}
+
+/* What parc_set_pieces writes. */
+static inline void rt_set_pieces(int64_t *to, int64_t parts, int64_t dim, int64_t held,
+                                 int64_t first, int64_t second, int64_t part)
+{
+    int64_t half = held / 2;
+    for (int64_t i = 0; i < parts; i++)
+        for (int64_t j = 0; j < held; j++)
+            to[i * held + j] =
+                (i * dim + (j < half ? first + j : second + j - half)) * part;
+}
+
 /* The distance between two rows of the gathered tensor, which excludes padding
  * unless `inside`. */
 static inline int64_t rt_whole_row(const ParcPart *p, int64_t ranks)

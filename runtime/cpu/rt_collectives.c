@@ -107,6 +107,16 @@ void parc_synchronize(ParcRt *rt, int id, uint32_t axes)
     }
 }
 
+/* Copies the part of member j to its place in the whole; sizes are in bytes. */
+static void gather_from(ParcRt *rt, const RtGroup *g, const ParcPart *p, int j)
+{
+    int64_t row = rt_whole_row(p, g->n), n = rt_valid_run(p, j) / rt_part_pieces(p);
+    const char *from = rt_peer(rt, g->member[j]) + p->src + (p->inside ? j * p->inner : 0);
+    for (int i = 0; i < rt_part_pieces(p); i++)
+        rt_copy_rows(rt, rt->arena + p->dst + rt_piece_begin(p, g->n, j, i), row,
+                     from + i * n, p->inside ? row : p->inner, p->outer, n);
+}
+
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
                      const ParcPart *part)
 {
@@ -114,14 +124,9 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
     enter_collective(rt, id, axes);
     for (int i = 0; i < n; i++) {
         ParcPart p = in_bytes(&part[i]);
-        int64_t row = rt_whole_row(&p, g->n);
         for (int j = 0; j < g->n; j++)
             if (rt_is_mapped(rt->world, g->member[j]))
-                rt_copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
-                             rt_peer(rt, g->member[j]) + p.src +
-                                 (p.inside ? j * p.inner : 0),
-                             p.inside ? row : p.inner, p.outer,
-                             rt_valid_run(&p, j));
+                gather_from(rt, g, &p, j);
         if (rt_group_leaves_node(rt, axes))
             rt_nodes_all_gather(rt, id, axes, &part[i]);
     }
@@ -160,30 +165,37 @@ static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
     rt_sum_far(to, from, g->n, n);
 }
 
+/* Sums elements [at, at+n) of piece i of the rank's row o. far: past the cache. */
+static void reduce_run(ParcRt *rt, const RtGroup *g, const ParcPart *p, int64_t o, int i,
+                       int64_t at, int64_t n, bool far)
+{
+    float sum[RT_SUM_TILE];
+    int64_t from = o * rt_whole_row(p, g->n) + rt_piece_begin(p, g->n, g->index, i) + at;
+    int64_t to_row = o * p->inner + i * (p->inner / rt_part_pieces(p));
+    void *to = rt_element_out(p->type, rt->arena + p->dst, to_row + at);
+    if (far && p->type == PARC_F32 && g->n <= MOST_FAR) {
+        sum_far(rt, g, p, to, from, n);
+        return;
+    }
+    reduce_tile(rt, g, sum, p, from, n, PARC_SUM);
+    put_sums(p, to, sum, n, far);
+}
+
 static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
 {
-    char *dst = rt->arena + p->dst;
-    int64_t count = rt_valid_run(p, g->index);
+    int64_t pieces = rt_part_pieces(p), count = rt_valid_run(p, g->index) / pieces;
     int64_t tiles = (count + RT_SUM_TILE - 1) / RT_SUM_TILE;
-    bool far = p->outer * count * (int64_t)sizeof(float) >= RT_FAR;
-    bool direct = far && p->type == PARC_F32 && g->n <= MOST_FAR;
-#pragma omp parallel for collapse(2)                                           \
-    schedule(static) if (p->outer * count > GRAIN)
-    for (int64_t o = 0; o < p->outer; o++)
+    int64_t all = p->outer * pieces * count;
+    bool far = all * (int64_t)sizeof(float) >= RT_FAR;
+#pragma omp parallel for collapse(2) schedule(static) if (all > GRAIN)
+    for (int64_t o = 0; o < p->outer * pieces; o++)
         for (int64_t t = 0; t < tiles; t++) {
-            float sum[RT_SUM_TILE];
-            int64_t at = t * RT_SUM_TILE, n = rt_least(RT_SUM_TILE, count - at);
-            int64_t from = o * rt_whole_row(p, g->n) + g->index * p->inner + at;
-            void *to = rt_element_out(p->type, dst, o * p->inner + at);
-            if (direct) {
-                sum_far(rt, g, p, to, from, n);
-            } else {
-                reduce_tile(rt, g, sum, p, from, n, PARC_SUM);
-                put_sums(p, to, sum, n, far);
-            }
+            int64_t at = t * RT_SUM_TILE;
+            reduce_run(rt, g, p, o / pieces, (int)(o % pieces), at,
+                       rt_least(RT_SUM_TILE, count - at), far);
         }
     ParcPart bytes = in_bytes(p);
-    clear_padding(dst, &bytes, rt_valid_run(&bytes, g->index));
+    clear_padding(rt->arena + p->dst, &bytes, rt_valid_run(&bytes, g->index));
 }
 
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
@@ -270,9 +282,11 @@ void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     ParcPart p = in_bytes(part);
-    int64_t n = rt_valid_run(&p, g->index), row = p.inner;
-    rt_copy_rows(rt, rt->arena + p.dst, row, rt->arena + p.src + g->index * row,
-              rt_whole_row(&p, g->n), p.outer, n);
+    int64_t n = rt_valid_run(&p, g->index), piece = n / rt_part_pieces(&p);
+    for (int i = 0; i < rt_part_pieces(&p); i++)
+        rt_copy_rows(rt, rt->arena + p.dst + i * piece, p.inner,
+                     rt->arena + p.src + rt_piece_begin(&p, g->n, g->index, i),
+                     rt_whole_row(&p, g->n), p.outer, piece);
     clear_padding(rt->arena + p.dst, &p, n);
 }
 

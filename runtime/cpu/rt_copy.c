@@ -196,10 +196,15 @@ void parc_zero(ParcRt *rt, void *to, int64_t bytes)
     memset(to, 0, (size_t)bytes);
 }
 
+void parc_set_pieces(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim, int64_t held,
+                     int64_t first, int64_t second, int64_t part)
+{
+    (void)rt;
+    rt_set_pieces(to, parts, dim, held, first, second, part);
+}
+
 void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part)
 {
-    (void)rt;
-    for (int64_t i = 0; i < parts; i++)
-        to[i] = (i * dim + index) * part;
+    parc_set_pieces(rt, to, parts, dim, 1, index, index, part);
 }

@@ -222,6 +222,15 @@ static void copy_rows(Exchange *x)
     exchange(x, put_rows, NULL);
 }
 
+/* The rows of member j of k in the full tensor. */
+static Rows whole_rows(char *base, const ParcPart *p, int k, int j)
+{
+    int64_t size = rt_type_size(p->type), first = rt_piece_begin(p, k, j, 0) * size;
+    return (Rows){base + first, rt_valid_run(p, j) / rt_part_pieces(p) * size,
+                  {p->outer, rt_part_pieces(p)},
+                  {rt_whole_row(p, k) * size, rt_piece_begin(p, k, j, 1) * size - first}};
+}
+
 void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
                          const ParcPart *part)
 {
@@ -235,9 +244,7 @@ void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
             rt->arena + part->src + (part->inside ? g->index * run : 0),
             rt_valid_run(part, g->index) * size, {part->outer, 1},
             {part->inside ? row * size : run, 0}};
-        x.receive[j] = (Rows){rt->arena + part->dst + j * run,
-                              rt_valid_run(part, j) * size, {part->outer, 1},
-                              {row * size, 0}};
+        x.receive[j] = whole_rows(rt->arena + part->dst, part, g->n, j);
     }
     copy_rows(&x);
     close_exchange(&x);
@@ -274,6 +281,7 @@ typedef struct Sum {
     ParcReduce op;
     int64_t outer, row_stride; /* rows, and elements from one to the next */
     int64_t begin, n;
+    int64_t piece, second; /* of two pieces: the length, where the second begins */
     int64_t to, to_stride; /* the sums' byte offset in an arena; elements from
                               one row to the next */
     bool everywhere;       /* they are stored in all arenas of this node */
@@ -299,13 +307,14 @@ static void sum_run(Exchange *x, const Sum *s, int64_t o, int64_t i, int64_t n,
 {
     ParcType type = s->part->type;
     float sum[RT_SUM_TILE];
+    int64_t begin = s->piece && i >= s->piece ? s->second - s->piece : s->begin;
     for (int j = 0; j < x->group->n; j++) {
         const void *from =
             is_remote(x, j)
                 ? rt_element(type, x->in[j], o * s->n + i - arrived)
                 : rt_element(type, rt_peer(x->rt, x->group->member[j]) +
                                        s->part->src,
-                             o * s->row_stride + s->begin + i);
+                             o * s->row_stride + begin + i);
         rt_add_tile(sum, type, from, j == 0, n, s->op);
     }
     store_sum(x, s, o * s->to_stride + i, sum, n);
@@ -318,8 +327,8 @@ static void add_parts(Exchange *x, void *context, int64_t at)
     int64_t begin = at / size, end = rt_least(begin + CHUNK / size,
                                               s->outer * s->n);
     for (int64_t e = begin, n; e < end; e += n) {
-        int64_t i = e % s->n;
-        n = rt_least(rt_least(s->n - i, RT_SUM_TILE), end - e);
+        int64_t i = e % s->n, left = (i < s->piece ? s->piece : s->n) - i;
+        n = rt_least(rt_least(left, RT_SUM_TILE), end - e);
         sum_run(x, s, e / s->n, i, n, begin);
     }
 }
@@ -343,12 +352,14 @@ void rt_nodes_reduce_scatter(ParcRt *rt, int id, uint32_t axes,
     const RtGroup *g = x.group;
     int64_t size = rt_type_size(part->type), row = rt_whole_row(part, g->n);
     for (int j = 0; j < g->n; j++)
-        x.send[j] = (Rows){rt->arena + part->src + j * part->inner * size,
-                           rt_valid_run(part, j) * size, {part->outer, 1},
-                           {row * size, 0}};
+        x.send[j] = whole_rows(rt->arena + part->src, part, g->n, j);
     Sum s = {.part = part, .op = PARC_SUM, .outer = part->outer, .row_stride = row,
-             .begin = g->index * part->inner, .n = rt_valid_run(part, g->index),
-             .to = part->dst, .to_stride = part->inner};
+             .begin = rt_piece_begin(part, g->n, g->index, 0),
+             .n = rt_valid_run(part, g->index), .to = part->dst, .to_stride = part->inner};
+    if (part->zigzag) {
+        s.piece = s.n / 2;
+        s.second = rt_piece_begin(part, g->n, g->index, 1);
+    }
     sum_part(&x, &s);
     close_exchange(&x);
     for (int64_t o = 0; s.n < part->inner && o < part->outer; o++)

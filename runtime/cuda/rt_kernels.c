@@ -149,14 +149,17 @@ void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t size = rt_type_size(part->type), n = part->inner;
-    int64_t count = rt_valid_run(part, g->index);
+    int64_t count = rt_valid_run(part, g->index), piece = count / rt_part_pieces(part);
     char *arena = parc_arena(rt), *dst = arena + part->dst;
-    const char *src = arena + part->src + g->index * n * size;
     if (count < n)
         parc_zero(rt, dst, part->outer * n * size);
-    if (dst != src)
-        parc_copy_rows(rt, part->type, dst, n, src, rt_whole_row(part, g->n),
-                       part->outer, count);
+    for (int i = 0; i < rt_part_pieces(part); i++) {
+        int64_t begin = rt_piece_begin(part, g->n, g->index, i);
+        const char *src = arena + part->src + begin * size;
+        if (dst != src)
+            parc_copy_rows(rt, part->type, dst + i * piece * size, n, src,
+                           rt_whole_row(part, g->n), part->outer, piece);
+    }
 }
 
 void parc_mask_to_partial(ParcRt *rt, uint32_t axes, int64_t keeps,

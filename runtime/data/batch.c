@@ -44,7 +44,14 @@ RtInputPart rt_input_part(const ParcRt *rt, const ParcInput *in, int64_t m)
     const RtGroup *s = &rt->group[in->sequence_axes];
     int64_t rows = in->dim[0] / microbatches(in) / g->n;
     int64_t n = rt_row_elements(in) / s->n;
-    return (RtInputPart){rows * (m * g->n + g->index), rows, n * s->index, n};
+    RtInputPart p = {.first = rows * (m * g->n + g->index), .rows = rows, .n = n,
+                     .begin = {n * s->index}, .pieces = 1};
+    if (in->sequence_axes & rt->model->zigzag) {
+        p.pieces = 2;
+        for (int i = 0; i < p.pieces; i++)
+            p.begin[i] = rt_zigzag(s->n, s->index, n, i * (n / 2));
+    }
+    return p;
 }
 
 /* Bytes of the rank's parts of all microbatches. */
@@ -96,12 +103,13 @@ static void prefetch(const ParcRt *rt, const RtData *d, const RtFeed *feed,
     for (int64_t m = 0; m < microbatches(in); m++) {
         RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
-        for (int64_t row = 0; row < p.rows; row++) {
-            RtSample s = sample_at(d, feed, number + row);
+        for (int64_t i = 0; i < p.rows * p.pieces; i++) {
+            RtSample s = sample_at(d, feed, number + i / p.pieces);
             const RtDataFile *f = s.file;
+            int64_t first = s.first + p.begin[i % p.pieces];
             uintptr_t begin = (uintptr_t)f->map + (uintptr_t)f->first +
-                              (uintptr_t)((s.first + p.begin) * f->type.width);
-            uintptr_t end = begin + (uintptr_t)((p.n + 1) * f->type.width);
+                              (uintptr_t)(first * f->type.width);
+            uintptr_t end = begin + (uintptr_t)((p.n / p.pieces + 1) * f->type.width);
             begin -= begin % page;
             madvise((void *)begin, end - begin, MADV_WILLNEED);
         }
@@ -116,11 +124,13 @@ static bool from_files(ParcRt *rt, const RtData *d, const RtFeed *feed,
     for (int64_t m = 0; m < microbatches(in); m++) {
         RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
-        for (int64_t row = 0; row < p.rows; row++) {
-            RtSample s = sample_at(d, feed, number + row);
-            if (!rt_convert(in, s.file, s.first + p.begin + later, p.n, to, b->why))
+        int64_t n = p.n / p.pieces;
+        for (int64_t i = 0; i < p.rows * p.pieces; i++) {
+            RtSample s = sample_at(d, feed, number + i / p.pieces);
+            int64_t begin = p.begin[i % p.pieces];
+            if (!rt_convert(in, s.file, s.first + begin + later, n, to, b->why))
                 return false;
-            to = rt_element_out(in->type, to, p.n);
+            to = rt_element_out(in->type, to, n);
         }
     }
     if (!later && (d->shuffle || d->nshares > 1))
@@ -153,9 +163,9 @@ static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
     for (int64_t m = 0; m < microbatches(in); m++) {
         RtInputPart p = rt_input_part(rt, in, m);
         int64_t number = rt_first_sample(d, in->dim[0], step) + p.first;
-        int64_t pieces = p.n < row ? p.rows : 1, n = p.rows * p.n / pieces;
-        for (int64_t i = 0; i < pieces; i++) {
-            int64_t first = (number + i) * row + p.begin;
+        int64_t runs = p.n < row ? p.rows * p.pieces : 1, n = p.rows * p.n / runs;
+        for (int64_t i = 0; i < runs; i++) {
+            int64_t first = (number + i / p.pieces) * row + p.begin[i % p.pieces];
             if (ints) {
                 uint32_t key = rt_hash(stream ? "tokens" : in->name);
                 rt_random_below(to, d->seed, RT_STREAM_DATA, key,

@@ -42,10 +42,12 @@ static inline int64_t rt_row_elements(const ParcInput *in)
     return rt_elements(in->dim + 1, in->ndim - 1);
 }
 
-/* A rank's part of a microbatch: rows of the global batch, and elements of each. */
+/* A rank's part of a microbatch: rows of the global batch, and n elements of each, in
+ * `pieces` equal pieces that begin at begin[0] … */
 typedef struct RtInputPart {
     int64_t first, rows;
-    int64_t begin, n;
+    int64_t n, begin[2];
+    int pieces;
 } RtInputPart;
 /* The rank's part of microbatch m, from 0. */
 RtInputPart rt_input_part(const ParcRt *rt, const ParcInput *in, int64_t m);

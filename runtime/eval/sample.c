@@ -157,12 +157,15 @@ static void fill_input(ParcRt *rt, const RtRun *run, const ParcInput *in,
     int64_t row = rt_row_elements(in);
     int64_t bytes = p.rows * p.n * rt_type_size(in->type);
     int64_t tokens = run->nprompt < row ? run->nprompt : row;
-    int64_t n = tokens - p.begin < p.n ? tokens - p.begin : p.n;
     memset(rt->arena + in->offset, 0, (size_t)bytes);
-    for (int64_t r = 0; is_text && n > 0 && r < p.rows; r++)
-        memcpy(rt_element_out(in->type, rt->arena + in->offset, r * p.n),
-               run->prompt + run->nprompt - tokens + p.begin,
-               (size_t)n * sizeof(int32_t));
+    for (int64_t r = 0; is_text && r < p.rows * p.pieces; r++) {
+        int64_t begin = p.begin[r % p.pieces], size = p.n / p.pieces;
+        int64_t n = tokens - begin < size ? tokens - begin : size;
+        if (n > 0)
+            memcpy(rt_element_out(in->type, rt->arena + in->offset, r * size),
+                   run->prompt + run->nprompt - tokens + begin,
+                   (size_t)n * sizeof(int32_t));
+    }
     rt_device_upload(rt, in->offset, bytes);
 }
 
@@ -180,12 +183,12 @@ static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
     ParcParam p = rt_output_param(o);
     RtShard s;
     rt_shard(&s, m, rank, &p);
-    int64_t row = position - s.begin[1];
+    int64_t row = rt_shard_local(&s, 1, position);
     return (Part){.first = s.begin[2],
                   .n = s.held[2],
                   .offset = o->offset + row * s.part[2] * rt_type_size(o->type),
                   .held = s.owner && s.begin[0] == 0 && row >= 0 &&
-                          row < s.part[1] && s.held[2] > 0};
+                          s.held[2] > 0};
 }
 
 static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,

@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "common/message.h"
+#include "common/type.h"
 #include "launch/job.h"
 #include "launch/world.h"
 #include "rt.h"
@@ -394,4 +395,10 @@ int parc_threads(const ParcRt *rt)
 int64_t parc_index(const ParcRt *rt, uint32_t axes)
 {
     return rt->group[axes].index;
+}
+
+int64_t parc_zigzag(const ParcRt *rt, uint32_t axes, int64_t part, int64_t i)
+{
+    const RtGroup *g = &rt->group[axes];
+    return rt_zigzag(g->n, g->index, part, i);
 }

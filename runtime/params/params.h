@@ -15,6 +15,9 @@ typedef struct RtShard {
     int coordinate, coordinates; /* on the axis of a pipeline, and its size */
     int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
     int64_t held[PARC_MAX_DIMS]; /* part without padding */
+    int64_t half[PARC_MAX_DIMS]; /* 0, or in zigzag order the elements of each of two
+                                    pieces, of which the other begins at `second` */
+    int64_t second[PARC_MAX_DIMS];
     int64_t block;               /* elements of the local block */
     int64_t first, run; /* run: stored elements, padding included */
     int64_t row;        /* distance in elements between two layers */
@@ -25,6 +28,8 @@ typedef struct RtShard {
 
 void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param);
+/* The rank's index in dim d of an element of the global tensor; -1: it has none. */
+int64_t rt_shard_local(const RtShard *s, int d, int64_t index);
 /* The layers that the rank stores, in order: the first after `layer`; -1: there
  * are no more, and before the first. */
 int64_t rt_shard_next(const RtShard *s, int64_t layer);

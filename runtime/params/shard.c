@@ -93,6 +93,42 @@ int64_t rt_shard_next(const RtShard *s, int64_t layer)
     return layer < layers ? layer : -1;
 }
 
+/* The index in dim d of element i of the rank's part. */
+static int64_t split_index(const RtShard *s, const ParcModel *model, int rank, int d,
+                           int64_t i)
+{
+    const int8_t *axis = s->param->split[d];
+    int n = 0;
+    while (n < PARC_MAX_AXES && axis[n] >= 0)
+        n++;
+    for (int64_t part = s->part[d]; n-- > 0; part *= model->axis[axis[n]].size) {
+        int64_t k = model->axis[axis[n]].size, at = rt_coord(model, rank, axis[n]);
+        i = model->zigzag >> axis[n] & 1 ? rt_zigzag(k, at, part, i) : at * part + i;
+    }
+    return i;
+}
+
+static void find_pieces(RtShard *s, const ParcModel *model, int rank, int d)
+{
+    const int8_t *axis = s->param->split[d];
+    for (int i = 0; i < PARC_MAX_AXES && axis[i] >= 0; i++)
+        if (model->zigzag >> axis[i] & 1) {
+            s->half[d] = s->part[d] / 2;
+            s->begin[d] = split_index(s, model, rank, d, 0);
+            s->second[d] = split_index(s, model, rank, d, s->half[d]);
+            s->held[d] = s->part[d]; /* nothing is padded */
+        }
+}
+
+int64_t rt_shard_local(const RtShard *s, int d, int64_t index)
+{
+    int64_t n = s->half[d] ? s->half[d] : s->part[d];
+    if (index >= s->begin[d] && index < s->begin[d] + n)
+        return index - s->begin[d];
+    bool other = s->half[d] && index >= s->second[d] && index < s->second[d] + n;
+    return other ? n + index - s->second[d] : -1;
+}
+
 void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param)
 {
@@ -111,8 +147,10 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
         }
         s->part[d] = (param->dim[d] + param->pad[d]) / c.parts;
         s->begin[d] = s->part[d] * c.index;
+        find_pieces(s, model, rank, d);
         int64_t left = param->dim[d] - s->begin[d];
-        s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
+        if (!s->half[d])
+            s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
         s->block *= s->part[d];
     }
     for (int a = 0; a < model->naxes; a++)
@@ -177,7 +215,8 @@ static int64_t global_of(const RtShard *s, int64_t at, int64_t *next)
             padding = true;
             *next = (at / block + 1) * block;
         }
-        global += (s->begin[d] + index) * stride;
+        bool other = s->half[d] && index >= s->half[d];
+        global += (other ? s->second[d] + index - s->half[d] : s->begin[d] + index) * stride;
         stride *= p->dim[d];
     }
     return padding ? -1 : global;
@@ -198,7 +237,9 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
     int d = p->ndim - 1;
     for (; d > 0 && s->part[d] == p->dim[d]; d--)
         inner *= s->part[d];
-    int64_t n = d < 0 ? 1 : inner * s->held[d] - at % (inner * s->part[d]);
+    int64_t held = d < 0 ? 1 : s->half[d] ? s->half[d] : s->held[d];
+    int64_t part = d < 0 ? 1 : s->half[d] ? s->half[d] : s->part[d];
+    int64_t n = inner * held - at % (inner * part);
     return n < s->run - *i ? n : s->run - *i;
 }
 

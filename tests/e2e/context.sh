@@ -79,9 +79,9 @@ divides() { # divides NAME SIZE: among the calls that one rank has without recom
 }
 check "work of attention, cp=2" divides two 2
 check "work of attention, cp=4" divides four 4
-# With gathered keys the last rank has most. The causal window of 5 has 5 x 5 / 2 + 11 x 5
-# pairs, of which the last 2 of 16 queries have 2 x 5.
-check "work of the last rank" test "$(attention_of gather8 | jq -c '.[0] * 67.5')" = \
+# With gathered keys and a causal window the first piece has less than others. The window
+# of 5 has 5 x 5 / 2 + 11 x 5 pairs, of which 2 of 16 queries have at most 2 x 5.
+check "work of a window" test "$(attention_of gather8 | jq -c '.[0] * 67.5')" = \
     "$(attention_of one | jq -c '.[0] * 10')"
 
 # The exchanges do not wait for the gathers of units, which have a stream of their own.
@@ -115,6 +115,9 @@ check "the axis is explained" says \
     "axis cp: 4 ranks; named by \`context\`, so each of its ranks reads a part of each" \
     $model --plan heads --mesh 2x4 --explain cp
 
+check "zigzag order is explained" says "two pieces of each sequence, in zigzag order" \
+    $model --plan gather --mesh 1x4 --explain cp
+
 resumed() { # resumed FROM TO: TO continues FROM's run
     "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "$spec" \
         --log "$work/moved.log" &&
@@ -137,23 +140,54 @@ check "cp=4 predicts" predicts four
 check "tp=2 cp=2 predicts" predicts tensor
 check "gathered keys predict" predicts gather8
 
-# A Llama continues a text on each rank's part of it.
+# A Llama: gathered keys divide the work of its causal mask by cp, in zigzag order; sizes that
+# 2cp does not divide are cut in contiguous parts.
 {
     sed '/^plan /,/^}/d' examples/llama.pdl
     echo 'plan long(dp, cp) { context cp { attention }'
     echo 'fully_shard (dp, cp) { layers.*, model } }'
+    echo 'plan gather(dp, cp) { context cp { attention: exchange=gather }'
+    echo 'fully_shard (dp, cp) { layers.*, model } }'
 } >"$work/llama.pdl"
-samples() { # samples MESH
-    "$PARC" "$work/llama.pdl" $llama_sizes -D n_kv_heads=4 -D vocab=256 --target cpu --threads 1 --mesh "$1" \
-        -o "$work/llama$1" &&
-        "$work/llama$1" --seed 2 --sample 'training in parallel' --tokens 40 \
-            --temperature 0 >"$work/$1.text" && cmp "$work/1x1.text" "$work/$1.text"
+llama() { # llama NAME MESH SEQ
+    # shellcheck disable=SC2086
+    "$PARC" "$work/llama.pdl" $llama_sizes -D vocab=256 -D seq="$3" --target cpu --threads 1 \
+        --plan gather --mesh "$2" --emit json="$work/$1.json" --dump-after plan \
+        -o "$work/$1" >"$work/$1.ir" &&
+        "$work/$1" --steps 4 --seed 2 --data "bytes:$text" --log "$work/$1.log"
 }
-check "one rank samples" samples 1x1
-check "cp=4 samples" samples 1x4
-check "dp=2 cp=2 samples" samples 2x2
+shares() { # shares NAME WITH N: losses of WITH, and 1/N of its work of attention
+    jq -en --argjson all "$(attention_of "$2")" --argjson own "$(attention_of "$1")" \
+        --argjson n "$3" '($all | map(. / $n)) == $own' &&
+        same_curve "$work/$1.log" "$work/$2.log" 1e-5
+}
+check "a Llama on one rank" llama whole 1x1 32
+for n in 2 4; do
+    check "a Llama with gathered keys, cp=$n" llama zigzag$n 1x$n 32
+    check "a Llama, cp=$n: each rank has as much work" shares zigzag$n whole $n
+    check "a Llama, cp=$n: zigzag order" grep -q "32/cp:zz" "$work/zigzag$n.ir"
+done
+check "a Llama on one rank, 20 tokens" llama short 1x1 20
+check "a Llama on cp=4, 20 tokens" llama parts 1x4 20
+check "a Llama on cp=4, 20 tokens: contiguous parts" sh -c \
+    "grep -q '20/cp\]' '$work/parts.ir' && ! grep -q :zz '$work/parts.ir'"
+check "a Llama on cp=4, 20 tokens: the losses of one" same_curve "$work/parts.log" \
+    "$work/short.log" 1e-5
+
+# It continues a text on each rank's part of it.
+samples() { # samples PLAN MESH
+    # shellcheck disable=SC2086
+    "$PARC" "$work/llama.pdl" $llama_sizes -D n_kv_heads=4 -D vocab=256 --target cpu \
+        --threads 1 --plan "$1" --mesh "$2" -o "$work/llama$2" &&
+        "$work/llama$2" --seed 2 --sample 'training in parallel' --tokens 40 \
+            --temperature 0 >"$work/$2.text" && cmp "$work/1x1.text" "$work/$2.text"
+}
+check "one rank samples" samples long 1x1
+check "cp=4 samples" samples long 1x4
+check "dp=2 cp=2 samples" samples long 2x2
+check "cp=4 samples with gathered keys" samples gather 1x4
 # shellcheck disable=SC2086
 check "microbatches make a plan fit" says "= help: -D accumulate=8: " "$work/llama.pdl" \
-    $llama_sizes -D n_kv_heads=4 -D batch=64 -D seq=128 --target cpu --mesh 4x4 \
+    --plan long $llama_sizes -D n_kv_heads=4 -D batch=64 -D seq=128 --target cpu --mesh 4x4 \
     --device-memory 1700K
 finish

@@ -91,7 +91,9 @@ void interp_einsum(Interp *in, const Op *op, int64_t rank)
 
 typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
-    int64_t all_s, first_s; /* all queries; the index of the first here */
+    int64_t all_s; /* all queries */
+    const double *first_s; /* the index of the first of each piece here; NULL: all */
+    int64_t pieces;
     bool causal;
     int64_t window; /* 0: none */
     double scale, softcap;
@@ -133,8 +135,11 @@ static void set_options(Interp *in, const Op *op, int64_t rank, Sizes *z)
         z->bias = interp_local(in, op->arg[x.bias], rank).at;
         z->bias_dims = attr_bias(op);
     }
-    if (x.query_base >= 0)
-        z->first_s = (int64_t)interp_local(in, op->arg[x.query_base], rank).at[0];
+    if (x.query_base >= 0) {
+        Local first = interp_local(in, op->arg[x.query_base], rank);
+        z->first_s = first.at;
+        z->pieces = first.shape->n;
+    }
     if (x.key < 0)
         return;
     const AttrList *of = attr_global(op);
@@ -148,6 +153,13 @@ static void set_options(Interp *in, const Op *op, int64_t rank, Sizes *z)
     z->all_heads = of->v[1] * of->v[2];
     z->first_b = first[0];
     z->first_head = first[1] * of->v[2] + first[2];
+}
+
+/* The index of query s of this rank among all. */
+static int64_t query_index(const Sizes *z, int64_t s)
+{
+    int64_t piece = z->first_s ? z->s / z->pieces : z->s;
+    return z->first_s ? (int64_t)z->first_s[s / piece] + s % piece : s;
 }
 
 /* The element of the bias for a score, in a tensor of the dims that it has. */
@@ -174,7 +186,7 @@ static double keep_factor(const Sizes *z, int64_t b, int64_t h, int64_t s,
     if (z->rate <= 0)
         return 1;
     int64_t row = (z->first_b + b) * z->all_heads + z->first_head + h;
-    int64_t at = (row * z->all_s + z->first_s + s) * ((z->t + 63) / 64 * 64) + t;
+    int64_t at = (row * z->all_s + query_index(z, s)) * ((z->t + 63) / 64 * 64) + t;
     return interp_uniform(z->key, z->site, at) < (double)(float)z->rate
                ? 0
                : 1 / (1 - z->rate);
@@ -198,13 +210,13 @@ static int64_t row(int64_t b, int64_t positions, int64_t i, int64_t heads,
 /* Query s attends to the keys from first_key to end_key - 1. */
 static int64_t first_key(const Sizes *z, int64_t s)
 {
-    s += z->first_s;
+    s = query_index(z, s);
     return z->window > 0 && s >= z->window ? s - z->window + 1 : 0;
 }
 
 static int64_t end_key(const Sizes *z, int64_t s)
 {
-    s += z->first_s;
+    s = query_index(z, s);
     int64_t end = z->causal ? s + 1 : z->window > 0 ? s + z->window : z->t;
     return end < z->t ? end : z->t;
 }

@@ -44,12 +44,12 @@ void interp_base(Interp *in, const Op *op, int64_t rank)
 {
     const Value *v = op->out[0];
     Local out = interp_local(in, v, rank);
-    int64_t first = type_local_begin(&v->type, &in->mesh, 0, rank);
     int64_t part = attr_size(op) / type_elements(&v->type);
     int64_t held = type_local_dim(&v->type, &in->mesh, 0);
     for (int64_t i = 0; i < out.shape->n; i++)
         out.at[i] = (double)(
-            (i / held * v->type.dim[0] + first + i % held) * part);
+            (i / held * v->type.dim[0] +
+             type_local_index(&v->type, &in->mesh, 0, rank, i % held)) * part);
 }
 
 /* A rank's part of a reshaped tensor is the reshaped part of the tensor: the

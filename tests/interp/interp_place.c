@@ -29,20 +29,19 @@ static void *new_array(int64_t n, size_t size)
 static int64_t layer_positions(const Interp *in, const Type *t, int64_t rank,
                                int64_t *to)
 {
-    int64_t local[MAX_DIMS], base = 0, step = 1;
-    Walk w;
-    memset(&w, 0, sizeof w);
+    int64_t n = 1, all = 1; /* positions; elements of the dims after d */
+    to[0] = 0;
     for (int d = 0; d < t->ndim; d++)
-        local[d] = type_local_dim(t, &in->mesh, d);
-    interp_walk_start(&w, t->ndim, local, 1);
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        w.stride[0][d] = step;
-        base += step * type_local_begin(t, &in->mesh, d, rank);
-        step *= t->dim[d];
+        all *= t->dim[d];
+    for (int d = 0; d < t->ndim; d++) { /* the positions of dims up to d */
+        int64_t size = type_local_dim(t, &in->mesh, d);
+        all /= t->dim[d] ? t->dim[d] : 1;
+        for (int64_t i = n; i-- > 0;)
+            for (int64_t j = size; j-- > 0;)
+                to[i * size + j] =
+                    to[i] + type_local_index(t, &in->mesh, d, rank, j) * all;
+        n *= size;
     }
-    int64_t n = 0;
-    for (; w.left > 0; interp_walk_next(&w))
-        to[n++] = base + w.at[0];
     return n;
 }
 

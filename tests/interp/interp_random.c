@@ -37,6 +37,13 @@ double interp_uniform(double key, int64_t site, int64_t index)
     return (double)(philox(c, (uint64_t)key).word[index % 4] >> 8) * 0x1p-24;
 }
 
+/* The index in dim d of a rank's index i there: from where its part begins, or in
+ * zigzag order from an operand with every index. */
+static int64_t index_in_dim(const Local *base, int64_t i)
+{
+    return base->shape->n == 1 ? (int64_t)base->at[0] + i : (int64_t)base->at[i];
+}
+
 /* Base operands correspond to the dims of the global tensor that are larger
  * than 1, in order. */
 void interp_random(Interp *in, const Op *op, int64_t rank)
@@ -44,18 +51,20 @@ void interp_random(Interp *in, const Op *op, int64_t rank)
     Local out = interp_local(in, op->out[0], rank);
     const AttrList dims = *attr_global(op);
     double key = interp_local(in, op->arg[0], rank).at[0];
-    int64_t first = 0, site = attr_site(op);
-    Walk w;
-    interp_walk_start(&w, dims.n, out.shape->dim, 1);
-    int64_t stride = 1;
-    for (int d = dims.n; d-- > 0; stride *= dims.v[d])
-        w.stride[0][d] = stride;
-    for (int d = 0, arg = 1; d < dims.n && op->nargs > 1; d++)
-        if (dims.v[d] != 1)
-            first += (int64_t)interp_local(in, op->arg[arg++], rank).at[0] *
-                     w.stride[0][d];
-    for (int64_t at = 0; w.left > 0; at++, interp_walk_next(&w))
-        out.at[at] = interp_uniform(key, site, first + w.at[0]);
+    int64_t site = attr_site(op);
+    for (int64_t at = 0; at < out.shape->n; at++) {
+        int64_t index = 0, stride = 1, left = at;
+        for (int d = dims.n, arg = op->nargs; d-- > 0; stride *= dims.v[d]) {
+            int64_t i = left % out.shape->dim[d];
+            left /= out.shape->dim[d];
+            if (dims.v[d] != 1 && op->nargs > 1) {
+                Local base = interp_local(in, op->arg[--arg], rank);
+                i = index_in_dim(&base, i);
+            }
+            index += i * stride;
+        }
+        out.at[at] = interp_uniform(key, site, index);
+    }
 }
 
 void interp_split_key(Interp *in, const Op *op, int64_t rank)

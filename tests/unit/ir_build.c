@@ -186,7 +186,7 @@ static void test_types(Check *c, Arena *a)
     CHECK(c, type_local_dim(&t, &p->mesh, 0) == 2);
     CHECK(c, type_local_elements(&t, &p->mesh) == 2 * 2 * 7);
     /* tp is major: rank 3 is dp=1, tp=1, part 1*3+1. */
-    CHECK(c, type_local_begin(&t, &p->mesh, 0, 3) == 8);
+    CHECK(c, type_local_index(&t, &p->mesh, 0, 3, 0) == 8);
     CHECK(c, mesh_ranks(&p->mesh) == 6 && mesh_coord(&p->mesh, 3, 0) == 1);
     Type flat = tool_type(p, "f32[2 x 10/tp, 2]~dp");
     CHECK(c, type_flat_run(&flat, &p->mesh) == 4);

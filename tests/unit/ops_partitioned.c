@@ -80,7 +80,7 @@ static Type with_shares(const Mesh *m, Type t)
         if (place->kind != AX_P && place->kind != AX_PMAX)
             continue;
         *place = (AxisPlace){AX_S, 0, (uint8_t)order++};
-        t.dim[0] *= m->size[a];
+        t.dim[0] *= m->size[a] * mesh_pieces(m, a);
     }
     return t;
 }
@@ -114,7 +114,7 @@ static Value *make_operand(Program *p, Type t, int i)
     return op->out[0];
 }
 
-enum { MOST_NUMBERS = 4096 };
+enum { MOST_NUMBERS = 1 << 14 };
 
 /* Sets an operand's numbers; those of a Partial operand are shares. */
 static void set_numbers(const OpSample *s, const Program *p, Interp *in)
@@ -200,6 +200,8 @@ static Value *make_base(Trial *t, int k)
     }
     Build b = at_end(t->p);
     Type type = {.dtype = DT_I64, .ndim = 1, .dim = {parts}, .place = place};
+    if (type_pieces(&type, &t->p->mesh, 0) > parts) /* in zigzag order */
+        type.dim[0] = t->sample->kind == OP_random ? size : 2 * parts;
     Attr attr[MAX_ATTRS] = {{.i = size}};
     return ir_op_typed(&b, OP_base, 0, NULL, attr, 1, &type, NULL)->out[0];
 }
@@ -293,16 +295,18 @@ static int all_splits(const Rule *r, Split *split)
  * Partial(sum) and Partial(max). */
 static bool allowed(const Trial *t, const Op *op, const Mesh *m)
 {
-    int64_t taken[MAX_FACTORS];
+    int64_t taken[MAX_FACTORS], pieces[MAX_FACTORS];
     bool sum = false, max = false;
     for (int f = 0; f < MAX_FACTORS; f++)
-        taken[f] = 1;
+        taken[f] = pieces[f] = 1;
     for (int a = 0; a < m->n; a++) {
         Split s = t->split[a];
-        if (!rule_allows(t->p, op, &t->rule, s, m->size[a], taken))
+        if (!rule_allows(op, &t->rule, s, m->size[a], mesh_pieces(m, a), pieces))
             return false;
-        if (s.kind == SPLIT_FACTOR)
+        if (s.kind == SPLIT_FACTOR) {
             taken[s.factor] *= m->size[a];
+            pieces[s.factor] *= m->size[a] * mesh_pieces(m, a);
+        }
         for (int i = 0; i < t->rule.nargs + t->rule.nouts; i++) {
             AxisPlace place = rule_place(&t->rule, i, s);
             sum |= place.kind == AX_P;
@@ -329,8 +333,14 @@ static bool try_splits(const OpSample *s, const Split *split, bool turned,
 
 static void check_sample(Check *c, const OpSample *s)
 {
-    static const Mesh one = {.n = 1, .name = {"tp"}, .size = {2}};
-    static const Mesh two = {.n = 2, .name = {"dp", "tp"}, .size = {2, 2}};
+    static const Mesh one[] = {
+        {.n = 1, .name = {"tp"}, .size = {2}},
+        {.n = 1, .name = {"tp"}, .size = {2}, .zigzag = 1},
+    };
+    static const Mesh two[] = {
+        {.n = 2, .name = {"dp", "tp"}, .size = {2, 2}},
+        {.n = 2, .name = {"dp", "tp"}, .size = {2, 2}, .zigzag = 1},
+    };
     static const Mesh none = {0};
     Arena *a = arena_new();
     Program *p = new_program(a, &none, STAGE_GLOBAL);
@@ -344,13 +354,13 @@ static void check_sample(Check *c, const OpSample *s)
     int n = all_splits(&rule, split), rans = 0;
     for (int i = 0; i < n && !fault; i++)
         for (int j = -1; j < n; j++)
-            for (int turned = 0; turned <= (j >= 0); turned++) {
+            for (int k = 0; k < (j < 0 ? 2 : 4); k++) {
                 Split both[] = {split[i], split[j < 0 ? 0 : j]};
-                bool ran;
-                bool good = try_splits(s, both, turned, j < 0 ? &one : &two, p,
-                                       op, reference, &ran);
+                const Mesh *m = j < 0 ? &one[k % 2] : &two[k % 2];
+                bool ran, good = try_splits(s, both, k >= 2, m, p, op, reference, &ran);
                 if (!good)
-                    printf("%s: splits %d and %d\n", sample_text(a, s), i, j);
+                    printf("%s: splits %d and %d%s\n", sample_text(a, s), i, j,
+                           m->zigzag ? ", zigzag" : "");
                 rans += ran;
                 if (ran)
                     CHECK(c, good);
@@ -380,7 +390,7 @@ static void check_table(Check *c)
 
 /* ---- conversions ------------------------------------------------------- */
 
-/* Placement number i of an [8, 8] tensor on two axes; false: none. */
+/* Placement number i of a [16, 16] tensor on two axes; false: none. */
 static bool nth_placement(int i, Placement *place)
 {
     static const AxisPlace choice[] = {
@@ -399,11 +409,12 @@ static bool nth_placement(int i, Placement *place)
     return true;
 }
 
-static bool check_conversion(const Placement *from, const Placement *to)
+static bool check_conversion(const Placement *from, const Placement *to, uint32_t zigzag)
 {
-    static const Mesh mesh = {.n = 2, .name = {"dp", "tp"}, .size = {2, 4}};
+    enum { N = 16 };
+    Mesh mesh = {.n = 2, .name = {"dp", "tp"}, .size = {2, 4}, .zigzag = zigzag};
     static const OpSample sample = {
-        OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{.i = 0}}};
+        OP_detach, 1, {{ANY, 2, {N, N}, 0, false}}, {{.i = 0}}};
     Arena *a = arena_new();
     Program *p = new_program(a, &mesh, STAGE_PARTITIONED);
     Type t = sample_type(&sample.arg[0]);
@@ -418,9 +429,9 @@ static bool check_conversion(const Placement *from, const Placement *to)
     set_numbers(&sample, p, in);
     if (!fault)
         fault = interp_run(in);
-    double wanted[64];
+    double wanted[N * N];
     sample_numbers(&sample.arg[0], 1, wanted);
-    if (!fault && !equal(interp_value(in, y->name, NULL), wanted, 64))
+    if (!fault && !equal(interp_value(in, y->name, NULL), wanted, N * N))
         fault = "the tensor has changed";
     if (fault)
         print_program(p, fault);
@@ -434,7 +445,8 @@ static void check_conversions(Check *c)
     Placement from, to;
     for (int i = 0; nth_placement(i, &from); i++)
         for (int j = 0; nth_placement(j, &to); j++)
-            CHECK(c, check_conversion(&from, &to));
+            for (uint32_t zigzag = 0; zigzag < 3; zigzag++) /* neither, dp, tp */
+                CHECK(c, check_conversion(&from, &to, zigzag));
 }
 
 int main(void)

@@ -58,31 +58,60 @@ static float sum_of(ParcType type, const RtGroup *g, int64_t i)
     return sum;
 }
 
-static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
-                               uint32_t axes, int64_t outer, int64_t inner)
+/* Where element i of member j's row is in that of all members. */
+static int64_t place_of(const ParcPart *p, int64_t k, int64_t j, int64_t i)
+{
+    return p->zigzag ? rt_zigzag(k, j, p->inner, i) : j * p->inner + i;
+}
+
+static void gather_and_slice(ParcRt *rt, Check *c, uint32_t axes, const ParcPart *p)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t k = g->n, row = k * p->inner;
+    int good = 1;
+    fill(rt, p->type, p->outer * p->inner);
+    parc_all_gather(rt, 0, axes, 1, p);
+    for (int64_t i = 0; i < p->outer * row; i++) {
+        int64_t j = i % row / p->inner, at = i % p->inner, o = i / row;
+        good &= result(rt, p->type, o * row + place_of(p, k, j, at)) ==
+                number(p->type, g->member[j], o * p->inner + at);
+    }
+    CHECK(c, good);
+    rt_synchronize(rt, 0);
+    fill(rt, p->type, p->outer * row);
+    parc_local_slice(rt, axes, p);
+    good = 1;
+    for (int64_t i = 0; i < p->outer * p->inner; i++)
+        good &= result(rt, p->type, i) ==
+                number(p->type, rt->rank, i / p->inner * row +
+                                              place_of(p, k, g->index, i % p->inner));
+    CHECK(c, good);
+    rt_synchronize(rt, 0);
+}
+
+static void scatter(ParcRt *rt, Check *c, uint32_t axes, const ParcPart *p)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t k = g->n;
-    ParcPart p = {SRC, DST, outer, inner, 0, 0, type, false};
     int good = 1;
-    fill(rt, type, outer * inner);
-    parc_all_gather(rt, 0, axes, 1, &p);
-    for (int64_t i = 0; i < outer * k * inner; i++) {
-        int64_t o = i / inner / k, j = i / inner % k;
-        good &= result(rt, type, i) ==
-                number(type, g->member[j], o * inner + i % inner);
+    fill(rt, p->type, p->outer * k * p->inner);
+    parc_reduce_scatter(rt, 0, axes, 1, p);
+    for (int64_t i = 0; i < p->outer * p->inner; i++) {
+        int64_t from = i / p->inner * k * p->inner + place_of(p, k, g->index, i % p->inner);
+        good &= result(rt, p->type, i) == sum_of(p->type, g, from);
     }
     CHECK(c, good);
     rt_synchronize(rt, 0);
-    fill(rt, type, outer * k * inner);
-    parc_reduce_scatter(rt, 0, axes, 1, &p);
-    good = 1;
-    for (int64_t i = 0; i < outer * inner; i++) {
-        int64_t from = (i / inner * k + g->index) * inner + i % inner;
-        good &= result(rt, type, i) == sum_of(type, g, from);
+}
+
+static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
+                               uint32_t axes, int64_t outer, int64_t inner)
+{
+    for (int zigzag = 0; zigzag <= (inner % 2 == 0); zigzag++) {
+        ParcPart p = {SRC, DST, outer, inner, 0, 0, type, false, zigzag};
+        gather_and_slice(rt, c, axes, &p);
+        scatter(rt, c, axes, &p);
     }
-    CHECK(c, good);
-    rt_synchronize(rt, 0);
 }
 
 /* Runs within rows with padding; all other bytes of the rank are filled. */
@@ -91,7 +120,7 @@ static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n, row = run * g->n;
-    ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true};
+    ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true, false};
     int good = 1;
     fill(rt, type, rows * row);
     rt_synchronize(rt, 0);
@@ -112,7 +141,7 @@ static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n;
-    ParcPart p = {SRC, DST, rows, run, 0, valid, type, false};
+    ParcPart p = {SRC, DST, rows, run, 0, valid, type, false, false};
     int good = 1;
     fill(rt, type, rows * g->n * run);
     parc_all_gather(rt, 0, axes, 1, &p);
@@ -152,18 +181,18 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     int good = 1;
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false});
     for (int64_t i = 0; i < n; i++)
         good &= result(rt, type, i) == sum_of(type, g, i);
     CHECK(c, good);
     parc_all_reduce(rt, 1, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false});
+                    &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false, false});
     CHECK(c, memcmp(at(rt, SRC), at(rt, DST),
                      (size_t)(n * rt_type_size(type))) == 0);
     rt_synchronize(rt, 0);
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_MAX, 1,
-                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false});
     good = 1;
     for (int64_t i = 0; i < n; i++) {
         float top = number(type, g->member[0], i);
@@ -182,7 +211,7 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 {
     const RtGroup *g = &rt->group[axes];
     int64_t outer = 3, middle = 2, inner = 5, k = g->n;
-    ParcPart p = {SRC, DST, outer, inner, middle, 0, type, false};
+    ParcPart p = {SRC, DST, outer, inner, middle, 0, type, false, false};
     int good = 1;
     fill(rt, type, outer * k * middle * inner);
     parc_all_to_all(rt, 0, axes, minor, &p);
@@ -208,7 +237,7 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false};
+    ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false, false};
     int part = 1, share = 1;
     fill(rt, type, 3 * g->n * 4);
     parc_local_slice(rt, axes, &p);
@@ -350,11 +379,11 @@ static int one_dies(ParcRt *rt, void *context)
 {
     (void)context;
     parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
     if (rt->rank == 2)
         raise(SIGKILL);
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
     return 0;
 }
 
@@ -364,7 +393,7 @@ static int one_hangs(ParcRt *rt, void *context)
     while (rt->rank == 1)
         sleep(100);
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
     return 0;
 }
 
@@ -372,7 +401,7 @@ static int one_strays(ParcRt *rt, void *context)
 {
     (void)context;
     parc_all_reduce(rt, rt->rank == 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
     return 0;
 }
 

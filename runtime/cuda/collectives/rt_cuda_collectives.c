@@ -83,7 +83,7 @@ static void group_end(const Work *w)
 
 static bool by_rows(const ParcPart *p)
 {
-    return rt_moves_by_rows(p->outer, p->inner * rt_type_size(p->type));
+    return !p->zigzag && rt_moves_by_rows(p->outer, p->inner * rt_type_size(p->type));
 }
 
 /* Moves the parts that are transferred row by row, in one group of calls. */
@@ -213,8 +213,11 @@ static void gather_packed(const Work *w, const ParcPart *p)
          ncclAllGather(own, all, (size_t)part_bytes, RT_NCCL_BYTES, w->comm,
                        w->queue));
     for (int j = 0; j < k; j++)
-        copy_rows(w, at(w, p->dst) + j * run, row, all + j * part_bytes, run,
-                  p->outer, rt_valid_run(p, j) * size);
+        for (int i = 0; i < rt_part_pieces(p); i++) {
+            int64_t n = rt_valid_run(p, j) / rt_part_pieces(p) * size;
+            copy_rows(w, at(w, p->dst) + rt_piece_begin(p, k, j, i) * size, row,
+                      all + j * part_bytes + i * n, run, p->outer, n);
+        }
 }
 
 void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
@@ -274,9 +277,12 @@ static void reduce_packed(const Work *w, const ParcPart *p)
         if (rt_valid_run(p, j) < p->inner)
             CU(rt, cuMemsetD8Async(rt_cuda_address(all + j * part_bytes), 0,
                                    (size_t)part_bytes, w->queue));
-        copy_rows(w, all + j * part_bytes, run, at(w, p->src) + j * run,
-                  rt_whole_row(p, k) * size, p->outer,
-                  rt_valid_run(p, j) * size);
+        for (int i = 0; i < rt_part_pieces(p); i++) {
+            int64_t n = rt_valid_run(p, j) / rt_part_pieces(p) * size;
+            copy_rows(w, all + j * part_bytes + i * n, run,
+                      at(w, p->src) + rt_piece_begin(p, k, j, i) * size,
+                      rt_whole_row(p, k) * size, p->outer, n);
+        }
     }
     NCCL(w->rt, w->id,
          ncclReduceScatter(all, at(w, p->dst), (size_t)(p->outer * p->inner),

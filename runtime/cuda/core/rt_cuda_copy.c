@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/message.h"
+#include "common/type.h"
 #include "cuda/core/rt_cuda.h"
 #include "device.h"
 #include "launch/world.h"
@@ -253,11 +254,16 @@ static const void *constant(ParcRt *rt, const void *to, const void *host,
 void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
                     int64_t index, int64_t part)
 {
+    parc_set_pieces(rt, to, parts, dim, 1, index, index, part);
+}
+
+void parc_set_pieces(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim, int64_t held,
+                     int64_t first, int64_t second, int64_t part)
+{
     const RtDevice *d = rt->device;
-    size_t bytes = (size_t)parts * sizeof *to;
+    size_t bytes = (size_t)(parts * held) * sizeof *to;
     int64_t *values = rt_allocate(bytes);
-    for (int64_t i = 0; i < parts; i++)
-        values[i] = (i * dim + index) * part;
+    rt_set_pieces(values, parts, dim, held, first, second, part);
     CU(rt, cuMemcpyHtoDAsync(rt_cuda_address(to),
                              constant(rt, to, values, bytes), bytes,
                              d->stream[PARC_COMPUTE]));

@@ -26,11 +26,11 @@ static inline bool rt_moves_by_rows(int64_t rows, int64_t row_bytes)
 }
 
 /* Bytes for an all-gather or reduce-scatter of `rows` rows over `ranks`; a
- * rank's part of a row has `row_bytes`. */
+ * rank's part of a row has `row_bytes`. Rows in zigzag order are always packed. */
 static inline int64_t rt_staging_rows(int64_t ranks, int64_t rows,
-                                      int64_t row_bytes)
+                                      int64_t row_bytes, bool zigzag)
 {
-    return ranks < 2 || rt_moves_by_rows(rows, row_bytes)
+    return ranks < 2 || (!zigzag && rt_moves_by_rows(rows, row_bytes))
                ? 0
                : ranks * rows * row_bytes;
 }

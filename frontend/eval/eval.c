@@ -99,7 +99,8 @@ const char *datum_text(Arena *a, Datum x)
 /* ---- words ---- */
 
 const char *const word_names[] = {"zeros", "ones", "half", "interleaved",
-                                  "tanh",  "mean", "sum", "lowest"};
+                                  "tanh",  "mean", "sum", "lowest",
+                                  "softmax", "sigmoid", "bias"};
 const int word_count = sizeof word_names / sizeof *word_names;
 
 bool eval_word(const char *name, Datum *result)

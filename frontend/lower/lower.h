@@ -307,6 +307,9 @@ Datum lower_narrow(Lower *l, Datum d);
  * operands' shapes; `doing` completes "cannot …". */
 Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
                const Datum *args, const Attr *attr);
+/* Narrows n tensors as operands of a product, and gives them one element type: the compute type,
+ * or f32 if one of them has that. Returns the type. */
+DType lower_common(Lower *l, Loc loc, int n, Datum *args);
 /* The kinds and shapes of operands, for messages. */
 const char *lower_operands_text(Lower *l, int n, const Datum *args);
 /* Evaluate an expression that must be of this kind; false after an error. */
@@ -385,6 +388,9 @@ const char *builtin_shape(const BuiltinCall *c, const Value *v);
 /* Reports that argument i is not what the builtin takes ("a tensor"); false. */
 bool builtin_wrong(const BuiltinCall *c, int i, const char *wanted);
 bool builtin_tensor(const BuiltinCall *c, int i, Value **v);
+/* lower_tensor.c: whether argument i has integers below `rows`, or the value `ignored`, if
+ * that is not NULL; false after an error. */
+bool builtin_ids(const BuiltinCall *c, int i, int64_t rows, const Datum *ignored);
 bool builtin_number(const BuiltinCall *c, int i, double none, double *x);
 bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x);
 /* A dim of a tensor with ndim dims; a negative number counts from the end. */
@@ -399,7 +405,8 @@ bool builtin_sizes(const BuiltinCall *c, int i, bool rest, AttrList *dims);
 BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcast,
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
     builtin_split, builtin_slice, builtin_pad, builtin_einsum, builtin_embedding,
-    builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange, builtin_attention, builtin_convolution,
-    builtin_rope, builtin_random;
+    builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange,
+    builtin_attention, builtin_convolution, builtin_rope, builtin_random, builtin_group_rows,
+    builtin_rows, builtin_grouped_matmul;
 
 #endif

@@ -34,16 +34,8 @@ Datum builtin_convolution(const BuiltinCall *c)
         builtin_wrong(c, 5, "the number of groups");
         return datum_poison();
     }
-    Datum args[] = {lower_narrow(c->l, c->arg[0]), lower_narrow(c->l, c->arg[1])};
-    DType wider = args[0].tensor->type.dtype;
-    if (wider != args[1].tensor->type.dtype) /* one of them is f32 */
-        wider = DT_F32;
-    for (int i = 0; i < 2; i++) {
-        Attr to[MAX_ATTRS] = {{.i = wider}};
-        if (args[i].tensor->type.dtype != wider)
-            args[i] = lower_op(c->l, c->call->loc, "cast", OP_cast, 1, &args[i], to);
-    }
-    Attr attr[MAX_ATTRS] = {{.i = wider}, {.l = stride}, {.l = padding}, {.l = dilation},
+    Datum args[] = {c->arg[0], c->arg[1]};
+    Attr attr[MAX_ATTRS] = {{.i = lower_common(c->l, c->call->loc, 2, args)}, {.l = stride}, {.l = padding}, {.l = dilation},
                             {.i = c->arg[5].integer}, {.l = size}};
     return lower_op(c->l, c->call->loc, "convolve", OP_conv, 2, args, attr);
 }

@@ -49,6 +49,19 @@ static bool no_carried(Lower *l, const Stmt *s)
                        "the loop assigns no name that exists before it");
 }
 
+/* A number that the loop carries, as the 0.0 of a sum, becomes a scalar tensor. */
+static void carry_numbers(Lower *l, const Carried *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        const Binding *b = c->at[i];
+        if (b->datum.kind != DATUM_FLOAT)
+            continue;
+        Datum d = datum_tensor(ir_full(&l->b, b->datum.number, DT_F32, 0, NULL));
+        l->frame->locals = bind_name(l, l->frame->locals, b->name, b->loc, d);
+        c->at[i] = find_name(l->frame->locals, b->name);
+    }
+}
+
 /* A loop over an array carries only tensors. */
 static bool check_carried(Lower *l, const Stmt *s, const Carried *c)
 {
@@ -190,6 +203,7 @@ static bool lower_loop(Lower *l, const Stmt *s, Instance *first,
 static void lower_array_loop(Lower *l, const Stmt *s, Datum array, const Carried *c)
 {
     Frame *f = l->frame;
+    carry_numbers(l, c);
     bool fine = check_array(l, s, array) && check_carried(l, s, c);
     Value **value = NEW_ARRAY(l->arena, Value *, c->n + 1);
     for (int i = 0; i < c->n && fine; i++)

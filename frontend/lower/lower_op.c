@@ -163,7 +163,8 @@ static bool is_16_bit(const Datum *d)
  * another operand of this type. */
 static bool needs_narrow(OpKind kind, int nargs, const Datum *args)
 {
-    bool found = op_is_einsum(kind) || kind == OP_attention || kind == OP_conv;
+    bool found = op_is_einsum(kind) || kind == OP_attention || kind == OP_conv ||
+                 kind == OP_grouped_matmul;
     for (int i = 0; i < nargs; i++)
         found = found || is_16_bit(&args[i]);
     return found;
@@ -241,4 +242,19 @@ Datum lower_scalar(Lower *l, Loc loc, Datum x)
         return x;
     Attr attr[MAX_ATTRS] = {{.f = datum_number(x)}, {.i = DT_F32}};
     return lower_op(l, loc, "make", OP_full, 0, &x, attr);
+}
+
+DType lower_common(Lower *l, Loc loc, int n, Datum *args)
+{
+    DType common = DT_F32;
+    for (int i = 0; i < n; i++) {
+        args[i] = lower_narrow(l, args[i]);
+        DType own = args[i].tensor->type.dtype;
+        common = i == 0 || own == common ? own : DT_F32;
+    }
+    Attr to[MAX_ATTRS] = {{.i = common}};
+    for (int i = 0; i < n; i++)
+        if (args[i].tensor->type.dtype != common)
+            args[i] = lower_op(l, loc, "cast", OP_cast, 1, &args[i], to);
+    return common;
 }

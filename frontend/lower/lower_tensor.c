@@ -406,10 +406,7 @@ static bool refuse_floats(const BuiltinCall *c, int i, const Value *ids,
     return false;
 }
 
-/* Checks that arg i is a tensor of integers below `rows`; the value `ignored`
- * is allowed too. */
-static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
-                      const Datum *ignored)
+bool builtin_ids(const BuiltinCall *c, int i, int64_t rows, const Datum *ignored)
 {
     Value *ids;
     if (!builtin_tensor(c, i, &ids))
@@ -435,7 +432,7 @@ Datum builtin_embedding(const BuiltinCall *c)
 {
     Value *table;
     if (!builtin_tensor(c, 0, &table) ||
-        !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
+        !builtin_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
         return datum_poison();
     return lower_op(c->l, c->call->loc, "look up in", OP_embedding, 2, c->arg,
                     NULL);
@@ -447,7 +444,7 @@ Datum builtin_onehot(const BuiltinCall *c)
     if (n < 1)
         return lower_poison(c->l, builtin_loc(c, 1), NULL, "'onehot' needs the "
                             "number of classes: onehot(ids, n)");
-    if (!check_ids(c, 0, n, &c->arg[2]))
+    if (!builtin_ids(c, 0, n, &c->arg[2]))
         return datum_poison();
     Attr attr[MAX_ATTRS] = {{.i = n}};
     return lower_op(c->l, c->call->loc, "encode", OP_onehot, 1, c->arg, attr);

@@ -110,11 +110,18 @@ static bool serves_stretch(const Pair *r, const Value *v)
     return false;
 }
 
+/* Whether an op makes choices. They are saved: repeated from sums in another order, an op could
+ * make others, and the gradient would be that of another function. */
+static bool chooses(OpKind kind)
+{
+    return kind == OP_topk || kind == OP_group_rows;
+}
+
 bool recompute_clonable(const Pair *r, const Value *v)
 {
     const Op *op = v->def;
 
-    if (op == NULL || op_info(op->kind)->effect)
+    if (op == NULL || op_info(op->kind)->effect || chooses(op->kind))
         return false;
     if (op_is_unit_gather(op))
         return !r->plain && serves_stretch(r, v);

@@ -54,15 +54,22 @@ record_batch_norm() {
         "$work/batch_norm.data" 20 1 2 >"$work/json"
     mv "$work/json" tests/torch/batch_norm.json
 }
-record_topk() {
-    "$PARC" tests/data/topk.pdl --target cpu -o "$work/topk"
-    "$work/topk" --steps 0 --seed 1 --export "$work/topk.safetensors"
-    "$python" tests/torch/topk.py "$work/topk.safetensors" "$text" 20 >"$work/losses"
-    mv "$work/losses" tests/torch/topk.losses
+# record_data NAME [PLAN]: a model of tests/data that reads tokens
+record_data() {
+    "$PARC" "tests/data/$1.pdl" --target cpu ${2:+--plan "$2"} -o "$work/$1"
+    "$work/$1" --steps 0 --seed 1 --export "$work/$1.safetensors"
+    "$python" "tests/torch/$1.py" "$work/$1.safetensors" "$text" 20 >"$work/losses"
+    mv "$work/losses" "tests/torch/$1.losses"
 }
 case $* in
-conv | batch_norm | topk)
+conv | batch_norm)
     "record_$1"
+    exit ;;
+topk)
+    record_data topk
+    exit ;;
+experts)
+    record_data experts units
     exit ;;
 esac
 if [ $# -gt 0 ]; then # some of these models only
@@ -76,7 +83,8 @@ for model in $own_models; do
 done
 record_conv
 record_batch_norm
-record_topk
+record_data topk
+record_data experts units
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

@@ -1,0 +1,55 @@
+/* lower_experts.c: lowers the builtins of a mixture of experts.
+ *
+ *   pair, row, ends, needed = group_rows(ids, experts)
+ *   h = grouped_matmul(gather_rows(x, pair, row), weight, ends)
+ *   y = combine_rows(h, pair, row)
+ *
+ * Before a plan divides them, all tokens are one group, all experts one shard, and there is a row
+ * for each pair of a token and a choice.
+ */
+#include "frontend/lower/lower.h"
+
+/* group_rows(ids, experts), of ids [batch, seq, choices]: four tensors. */
+Datum builtin_group_rows(const BuiltinCall *c)
+{
+    Value *ids;
+    int64_t experts = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
+    if (experts < 1)
+        return lower_poison(c->l, builtin_loc(c, 1), NULL, "'group_rows' needs the number of "
+                            "experts: group_rows(ids, experts)");
+    if (!builtin_ids(c, 0, experts, NULL) || !builtin_tensor(c, 0, &ids))
+        return datum_poison();
+    if (ids->type.ndim != 3)
+        return lower_poison(c->l, builtin_loc(c, 0), NULL, "'group_rows' takes integers [batch, "
+                            "seq, choices], not %s", builtin_shape(c, ids));
+    int64_t pairs = type_elements(&ids->type);
+    Attr attr[MAX_ATTRS] = {{.l = {5, {1, 1, 1, pairs, experts}}}};
+    Datum *item = NEW_ARRAY(c->l->arena, Datum, 4);
+    item[0] = lower_op(c->l, c->call->loc, "group rows by", OP_group_rows, 1, c->arg, attr);
+    if (item[0].kind == DATUM_POISON)
+        return item[0];
+    const Op *op = item[0].tensor->def;
+    for (int i = 1; i < op->nouts; i++)
+        item[i] = datum_tensor(op->out[i]);
+    item[0].below = item[1].below = pairs;
+    item[2].below = pairs + 1;
+    return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = op->nouts};
+}
+
+/* Rows and tokens, rows and pairs: of (x, pair, row). The results of group_rows fit together; the
+ * op reports others. */
+Datum builtin_rows(const BuiltinCall *c)
+{
+    return lower_op(c->l, c->call->loc, "move rows of", c->self->op, 3, c->arg, NULL);
+}
+
+/* grouped_matmul(rows, weight, ends): weight [experts, out, in]. */
+Datum builtin_grouped_matmul(const BuiltinCall *c)
+{
+    Value *rows, *weight;
+    if (!builtin_tensor(c, 0, &rows) || !builtin_tensor(c, 1, &weight))
+        return datum_poison();
+    Datum args[] = {c->arg[0], c->arg[1], c->arg[2]};
+    Attr attr[MAX_ATTRS] = {{.i = lower_common(c->l, c->call->loc, 2, args)}};
+    return lower_op(c->l, c->call->loc, "multiply", OP_grouped_matmul, 3, args, attr);
+}

@@ -1,0 +1,93 @@
+#!/bin/sh
+# experts.sh: mixtures of experts have PyTorch's losses on each mesh (tests/torch/record.sh
+# recorded them), with recomputation too; all tokens at two experts; errors of the builtins.
+# cpu: losses
+. "$(dirname "$0")/lib.sh"
+
+trains() { # trains MESH PLAN [OPTIONS…]
+    mesh=$1 plan=$2
+    shift 2
+    "$PARC" tests/data/experts.pdl --target cpu --mesh "$mesh" --plan "$plan" "$@" -o "$work/$mesh" &&
+        "$work/$mesh" --steps 20 --seed 1 --data "bytes:$text" --log "$work/$mesh.log" &&
+        same_curve "$work/$mesh.log" tests/torch/experts.losses 1e-5
+}
+for mesh in 1x1 $(few_or_all "2x2" "2x1 1x4 2x2 4x2"); do
+    check "$mesh has PyTorch's losses" trains "$mesh" units --threads 2
+done
+check "recomputation has PyTorch's losses" trains 1x1 again
+check "recomputation does not route again" sh -c \
+    "'$PARC' tests/data/experts.pdl --target cpu --plan again --emit ir >'$work/ir' &&
+     ! grep -E '= (topk|group_rows)\{.* (backward|recomputed)' '$work/ir' &&
+     grep -q '= grouped_matmul{.* recomputed' '$work/ir'"
+
+# All scores are equal, so that experts 0 and 1 have all tokens. The others have gradient 0, and
+# SGD does not change them.
+tied() { # tied PRECISION
+    cat >"$work/tied.pdl" <<END
+model Tied(dim=16) {
+    table: Embedding(256, dim)
+    param up[4, 24, dim] = normal(0.2)
+    param down[4, dim, 24] = normal(0.2)
+    forward(tokens: int(256)[batch, seq], labels: int(256)[batch, seq]) {
+        x = table(tokens)
+        scores, ids = topk(detach(slice(x, 0, 4)) * 0.0 + 1.0, 2)
+        pair, row, ends, needed = group_rows(ids, 4)
+        h = tanh(grouped_matmul(gather_rows(x, pair, row), up, ends))
+        h = h * like(unsqueeze(gather_pairs(scores, pair, row), -1), h)
+        y = combine_rows(grouped_matmul(h, down, ends), pair, row)
+        return cross_entropy(einsum("bsd, vd -> bsv", y, table.weight), labels)
+    }
+}
+train {
+    batch     = 4
+    seq       = 16
+    precision = $1
+    optimizer = SGD(lr=1.0)
+}
+END
+    "$PARC" "$work/tied.pdl" --target cpu -o "$work/tied" &&
+        "$work/tied" --steps 3 --seed 1 --data "bytes:$text" --export "$work/after" &&
+        "$work/tied" --steps 0 --seed 1 --export "$work/before" &&
+        python3 tests/tools/experts_moved.py "$work/before" "$work/after" up,down "1 1 0 0"
+}
+for precision in $(few_or_all "f32 bf16" "f32 bf16 f16"); do
+    check "experts without tokens stay, $precision" tied "$precision"
+done
+
+refused() { # refused MESSAGE EXPRESSION: of h, floats [batch, seq, 8], and ids, integers
+    cat >"$work/wrong.pdl" <<END
+model M {
+    table: Embedding(16, 8)
+    param w[8, 4, 8] = normal(1.0)
+    forward(tokens: int(16)[batch, seq]) {
+        h = table(tokens)
+        v, ids = topk(h, 2)
+        pair, row, ends, needed = group_rows(ids, 8)
+        y = $2
+        return mean(y)
+    }
+}
+END
+    ! "$PARC" "$work/wrong.pdl" --emit plan 2>"$work/message" &&
+        grep -q "error: .*$1" "$work/message"
+}
+check "fewer experts than ids" refused "'group_rows' takes integers below 4 here" \
+    "select(float(group_rows(ids, 4)), 0)"
+check "ids of two dims" refused "'group_rows' takes integers \[batch, seq, choices\]" \
+    "group_rows(tokens, 16)"
+check "another number of experts" refused "dim 0 of operand 1 is 8, not a multiple of 4" \
+    "grouped_matmul(gather_rows(h, pair, row), w, slice(ends, 0, 4))"
+check "rows of another width" refused "dim 2 of operand 1 is 8 where 4 is needed" \
+    "grouped_matmul(slice(gather_rows(h, pair, row), 0, 4), w, ends)"
+check "exchanged rows" refused "operand 1 has 3 dims, it needs 4" "gather_rows(h, row, pair)"
+word() { # word FROM TO MESSAGE: an argument of MoE
+    sed "s/$1/$2/" tests/data/experts.pdl >"$work/word.pdl"
+    ! "$PARC" "$work/word.pdl" --plan units --emit plan 2>"$work/message" &&
+        grep -q "error: $3" "$work/message"
+}
+check "another router" word sigmoid mean "the router must be softmax or sigmoid"
+check "another balance" word "0.01, bias" "0.01, mean" "balance must be none or bias"
+check "GPUs" sh -c "! '$PARC' tests/data/experts.pdl --plan units -o '$work/gpu' 2>'$work/message' &&
+    grep -q \"programs for --target cuda have no 'group_rows' yet\" '$work/message' &&
+    '$PARC' tests/data/experts.pdl --plan units --emit plan"
+finish

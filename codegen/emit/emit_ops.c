@@ -38,13 +38,21 @@ static Value *replaced(const Op *op, Value *v)
     return NULL;
 }
 
-/* An embedding_add that accumulates in place uses only the result's variable. The
- * new value of a parameter uses that of the parameter. */
+/* The operand without a variable; -1: none. An embedding_add that accumulates in place
+ * uses only the result's; where queries begin is a number in a call of attention. */
+static int undeclared(const Op *op)
+{
+    if (op_is_attention(op->kind))
+        return attention_operands(op).query_base;
+    return op->kind == OP_embedding_add && value_in_place(op->out[0]) ? 0 : -1;
+}
+
+/* The new value of a parameter uses the variable of the parameter. */
 static void declare_all(Emitter *e, const Op *op)
 {
-    bool onto = op->kind == OP_embedding_add && value_in_place(op->out[0]);
-    for (int i = onto; i < op->nargs; i++)
-        emit_declaration(e, op->arg[i]);
+    for (int i = 0; i < op->nargs; i++)
+        if (i != undeclared(op))
+            emit_declaration(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++) {
         Value *old = op->phase == PH_OPTIMIZER ? replaced(op, op->out[i])
                                                : NULL;

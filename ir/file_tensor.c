@@ -26,7 +26,7 @@ static bool name_fits(const FileTensor *f, const Type *t)
     for (const char *c = f->name; c && *c; c++)
         stars += *c == '*';
     for (int i = 0; i < f->nindex; i++)
-        if (f->stack[i] < 0 || f->stack[i] >= t->nstack || f->scale[i] < 1 ||
+        if (f->stack[i] < -(f->parts > 1) || f->stack[i] >= t->nstack || f->scale[i] < 1 ||
             f->scale[i] > MAX_INDEX_SCALE || f->offset[i] > MAX_INDEX_OFFSET ||
             f->offset[i] < -MAX_INDEX_OFFSET)
             return false;
@@ -36,9 +36,11 @@ static bool name_fits(const FileTensor *f, const Type *t)
 bool file_tensor_fits(const FileTensor *f, const Type *t)
 {
     int64_t elements = checked_product(f->dim, f->ndim), last = f->first;
+    if (f->parts < 1 || (f->parts > 1 && (t->ndim == 0 || t->dim[0] != f->parts)))
+        return false;
     if (!name_fits(f, t) || elements == 0 || f->n < 1 || f->first < 0 ||
         f->first >= elements ||
-        checked_product(f->size, f->n) != checked_product(t->dim, t->ndim))
+        checked_product(f->size, f->n) != checked_product(t->dim, t->ndim) / f->parts)
         return false;
     for (int i = 0; i < f->n; i++) {
         if (f->stride[i] < 0 || (f->size[i] > 1 && f->stride[i] >
@@ -63,6 +65,8 @@ const char *file_tensor_text(Arena *a, const FileTensor *f)
         text = arena_printf(a, "%s%s%lld", text, d ? ", " : "",
                             (long long)f->dim[d]);
     text = arena_printf(a, "%s]", text);
+    if (f->parts > 1)
+        text = arena_printf(a, "%s for each of %lld", text, (long long)f->parts);
     bool same = f->n == 1 && f->stride[0] == 1 && f->first == 0;
     if (same)
         return text;

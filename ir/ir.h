@@ -164,13 +164,15 @@ enum { MAX_FILE_DIGITS = 12 };
 typedef struct FileTensor {
     const char *name; /* "model.layers.*.q.weight" */
     int nindex;       /* each '*' of the name is a number, in order: … */
-    int64_t stack[MAX_STACK]; /* … of the element in this stack dim, … */
+    int64_t stack[MAX_STACK]; /* … of the element in this stack dim, -1: of the part, … */
     int64_t scale[MAX_STACK], offset[MAX_STACK]; /* … times scale plus offset */
     int ndim;
     int64_t dim[MAX_DIMS];
     int n;
     int64_t size[MAX_FILE_DIGITS], stride[MAX_FILE_DIGITS];
     int64_t first;
+    int64_t parts; /* tensors for a layer, one for each element of its dim 0; 1: one tensor for
+                    * the whole layer. Sizes, strides and dims are those of a part */
 } FileTensor;
 /* Whether the name and layout fit a type (without padding): each '*' is for one
  * of its stack dims, and each element of a layer is an element of the tensor. */

@@ -81,13 +81,15 @@ enum { PARC_MAX_FACTORS = 12 };
 typedef struct ParcFileTensor {
     const char *name; /* each '*' is the number of the layer in a stack dim of
                          the parameter, times scale plus offset */
-    int64_t stack[PARC_MAX_STACK]; /* the stack dim of each '*' */
+    int64_t stack[PARC_MAX_STACK]; /* the stack dim of each '*'; -1: the number of the part */
     int64_t scale[PARC_MAX_STACK], offset[PARC_MAX_STACK];
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
     int n;
     int64_t size[PARC_MAX_FACTORS], stride[PARC_MAX_FACTORS];
     int64_t first;
+    int64_t parts; /* 0: the tensor holds all of the layer; else it is one of `parts`, and the
+                    * layer's elements are those of one part after another: i is its index there */
 } ParcFileTensor;
 
 /* A parameter or optimizer state. `split[d]` lists the mesh axes that split

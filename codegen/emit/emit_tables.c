@@ -53,6 +53,8 @@ static void file_rows(Emitter *e, const Param *pm)
         out(o, " .n = %d,", f->n);
         list(o, "size", f->n, f->size);
         list(o, "stride", f->n, f->stride);
+        if (f->parts > 1)
+            out(o, " .parts = %lld,", (long long)f->parts);
         out(o, " .first = %lld}", (long long)f->first);
     }
     out(o, "}");

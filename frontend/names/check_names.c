@@ -8,6 +8,14 @@
 #include "frontend/names/names.h"
 #include "ir/path.h"
 
+bool names_has_parts(const NameItem *item)
+{
+    for (int i = 0; i < item->nlayouts; i++)
+        if (item->layout[i]->kind == EX_NAME && strcmp(item->layout[i]->name, "each") == 0)
+            return true;
+    return false;
+}
+
 /* The number of elements' numbers that a path of parameters gives, or that a
  * tensor's name uses: one for each '*', range or index. */
 static int count_numbers(const char *text, bool is_file)
@@ -72,8 +80,14 @@ static bool check_segments(Diag *d, const Path *path,
     return true;
 }
 
+static bool is_layout(const Expr *e, const char *name)
+{
+    return (e->kind == EX_NAME || e->kind == EX_CALL) && strcmp(e->name, name) == 0;
+}
+
 static void check_paths(Diag *d, const NameItem *item)
 {
+    bool each = names_has_parts(item);
     bool named =
         check_segments(d, &item->file, is_bad_index, "index of an element",
                        "write '*' for the element's number i, or an index such "
@@ -83,11 +97,15 @@ static void check_paths(Diag *d, const NameItem *item)
         if (!check_segments(d, path, is_bad_segment, "name or element",
                             "write a name, '*', or elements of an array such "
                             "as 3 or 0-3") ||
-            !named || count_numbers(path->text, false) ==
+            !named || count_numbers(path->text, false) + each ==
                           count_numbers(item->file.text, true))
             continue;
-        diag_error(d, path->loc, "'%s' and '%s' need the same number of '*'",
-                   path->text, item->file.text);
+        if (each)
+            diag_error(d, path->loc, "with 'each' '%s' needs one '*' more than '%s'",
+                       item->file.text, path->text);
+        else
+            diag_error(d, path->loc, "'%s' and '%s' need the same number of '*'", path->text,
+                       item->file.text);
         diag_help(d, "a range such as 0-3 and an index such as 2i count as "
                   "'*', a single number does not");
     }
@@ -102,6 +120,7 @@ static void check_paths(Diag *d, const NameItem *item)
 static const struct {
     const char *name, *signature, *example;
 } layouts[] = {
+    {"each", NULL, "each"},
     {"transpose", NULL, "transpose"},
     {"rotary", "heads", "rotary(n_heads)"},
     {"concat", "dim", "concat(-1)"},
@@ -115,8 +134,7 @@ static void check_layout(Arena *a, Diag *d, const Expr *e)
     Bound bound;
     for (int i = 0; i < LAYOUTS; i++) {
         names_add(&names, layouts[i].name, (Loc){0});
-        bool same = (e->kind == EX_NAME || e->kind == EX_CALL) &&
-                    strcmp(e->name, layouts[i].name) == 0;
+        bool same = is_layout(e, layouts[i].name);
         if (same && layouts[i].signature && e->kind == EX_CALL) {
             signature_of_text(a, e->name, layouts[i].signature, &s);
             bind_call(a, d, &s, e, &bound);
@@ -135,7 +153,7 @@ static void check_layout(Arena *a, Diag *d, const Expr *e)
         names_suggest_or_list(d, &names, e->name);
     } else {
         diag_error(d, e->range, "this is no layout");
-        diag_help(d, "the layouts are transpose, rotary and concat");
+        diag_help(d, "the layouts are each, transpose, rotary and concat");
     }
 }
 
@@ -148,6 +166,8 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
         const Expr *e = item->layout[i];
         bool concat = e->kind == EX_CALL && strcmp(e->name, "concat") == 0;
         check_layout(a, d, e);
+        if (i > 0 && is_layout(e, "each"))
+            diag_error(d, e->range, "'each' must be the first layout");
         if (concat && i < item->nlayouts - 1)
             diag_error(d, e->range, "'concat' must be the last layout");
         if (concat && item->npaths == 1)

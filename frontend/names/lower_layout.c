@@ -6,6 +6,7 @@
  * each dim, or several after rotary. Layouts only reorder these digits, so the
  * result is one stride for each digit:
  *
+ *   each            [n, …] -> n tensors […], one for each element of dim 0
  *   transpose       [out, in] -> [in, out]; no effect on a parameter of one dim
  *   rotary(heads)   reorders the d rows of each head from the pairs
  *                   (2i, 2i + 1) of rope's default style to the pairs
@@ -28,12 +29,13 @@ typedef struct Shape {
         int n, digit[MAX_FILE_DIGITS];
     } dim[MAX_DIMS];
     int64_t size[MAX_FILE_DIGITS];
+    int64_t parts; /* tensors, each of this shape */
 } Shape;
 
 static Shape shape_of(const Param *p)
 {
     Type t = param_shape(p);
-    Shape s = {.ndim = t.ndim, .ndigits = t.ndim};
+    Shape s = {.ndim = t.ndim, .ndigits = t.ndim, .parts = 1};
     for (int d = 0; d < t.ndim; d++) {
         s.dim[d].n = 1;
         s.dim[d].digit[0] = d;
@@ -48,6 +50,21 @@ static int64_t dim_size(const Shape *s, int d)
     for (int i = 0; i < s->dim[d].n; i++)
         n *= s->size[s->dim[d].digit[i]];
     return n;
+}
+
+/* Makes a tensor of each element of dim 0. */
+static bool each(Lower *l, const Expr *e, const Param *p, Shape *s)
+{
+    if (s->ndim == 0)
+        return lower_error(l, e->range, NULL, "'%s' has no dims", p->name);
+    s->parts = s->size[0];
+    s->ndim--;
+    s->ndigits--;
+    for (int d = 0; d < s->ndim; d++) {
+        s->size[d] = s->size[d + 1];
+        s->dim[d].digit[0] = d;
+    }
+    return true;
 }
 
 static void transpose(Shape *s)
@@ -119,6 +136,8 @@ static bool apply(Lower *l, const NameItem *item, const Param *p, Shape *s,
     *s = shape_of(p);
     for (int i = 0; i < item->nlayouts; i++) {
         const Expr *e = item->layout[i];
+        if (strcmp(e->name, "each") == 0 && !each(l, e, p, s))
+            return false;
         if (strcmp(e->name, "transpose") == 0)
             transpose(s);
         else if (strcmp(e->name, "rotary") == 0 && !rotary(l, e, p, s))
@@ -138,6 +157,7 @@ static void fill(const Shape *s, int joined, int64_t total, int64_t begin,
 {
     int64_t stride = 1, by_digit[MAX_FILE_DIGITS] = {0};
     to->ndim = s->ndim;
+    to->parts = s->parts;
     for (int d = s->ndim - 1; d >= 0; d--) {
         int64_t dim_stride = stride;
         to->dim[d] = d == joined ? total : dim_size(s, d);
@@ -165,7 +185,7 @@ static void fill(const Shape *s, int joined, int64_t total, int64_t begin,
 /* Whether two parts of a tensor agree in all dims except `joined`. */
 static bool parts_fit(const Shape *a, const Shape *b, int joined)
 {
-    bool fits = a->ndim == b->ndim;
+    bool fits = a->ndim == b->ndim && a->parts == b->parts;
     for (int d = 0; fits && d < a->ndim; d++)
         fits = d == joined || dim_size(a, d) == dim_size(b, d);
     return fits;

@@ -99,13 +99,19 @@ static void put(Filling *f, const char *s, size_t size)
 }
 
 /* Puts the number that index x has in a tensor's name, for the elements r of a
- * stack dim. `whole`: it is a whole segment of the name. */
+ * stack dim, or with -1 of dim 0. `whole`: it is a whole segment of the name. */
 static void put_index(Filling *f, PathRange r, int stack, PathIndex x,
                       bool whole)
 {
     FileTensor *to = f->file;
     PathRange numbers = {r.first * x.scale + x.offset,
                          r.last * x.scale + x.offset, r.step * x.scale};
+    if (to->nindex == MAX_STACK) {
+        diag_error(f->l->diag, f->match->item->file.loc, "'%s' has more than %d numbers",
+                   f->match->item->file.text, MAX_STACK);
+        f->fault = true;
+        return;
+    }
     if (numbers.first < 0) {
         diag_error(f->l->diag, f->match->item->file.loc, "'%s' is negative for "
                    "element %lld of '%s'", path_index_text(f->l->arena, x),
@@ -144,15 +150,22 @@ static void put_segment(Filling *f, int segment, PathIndex x, bool whole)
     put(f, s, size);
 }
 
-/* Puts what the pattern's next '*' or range matches. */
+/* Puts what the pattern's next '*' or range matches; after the last one, the number of the
+ * element of dim 0. */
 static void put_next(Filling *f, PathIndex x, bool whole)
 {
     const char *pattern = f->match->item->path[f->match->path].text;
     size_t size;
-    const char *s = path_segment(pattern, f->next, &size);
-    while (!path_is_open(s, size))
-        s = path_segment(pattern, ++f->next, &size);
-    put_segment(f, f->next++, x, whole);
+    while (f->next < path_depth(pattern)) {
+        const char *s = path_segment(pattern, f->next, &size);
+        if (path_is_open(s, size)) {
+            put_segment(f, f->next++, x, whole);
+            return;
+        }
+        f->next++;
+    }
+    Type t = param_shape(f->param);
+    put_index(f, (PathRange){0, t.ndim ? t.dim[0] - 1 : 0, 1}, -1, x, whole);
 }
 
 /* The text with the numbers of the name, then the rest of the name. */
@@ -264,11 +277,15 @@ static void map_param(Names *n, int param)
     for (int i = -1; i < p->nalias && !fault; i++) {
         const char *name = i < 0 ? p->name : p->alias[i];
         FileTensor f;
-        if (find_tensor(n, param, name, &f, &fault))
+        if (find_tensor(n, param, name, &f, &fault)) {
+            if (files.n > 0 && f.parts != files.at[0].parts)
+                diag_error(l->diag, n->decl->name.loc, "'%s' is another number of tensors by its "
+                           "name '%s'", p->name, name);
             vec_push(l->arena, &files, f);
-        else if (i < 0 && !fault && n->unmapped++ < MOST_LISTED)
+        } else if (i < 0 && !fault && n->unmapped++ < MOST_LISTED) {
             diag_error(l->diag, n->decl->name.loc, "names '%s' have no line "
                        "for parameter '%s'", n->decl->name.name, name);
+        }
     }
     p->file = files.at;
     p->nfile = files.n;

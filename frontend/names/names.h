@@ -14,6 +14,9 @@
 /* Reports errors that can be found without the model's modules. */
 void check_names(Arena *a, Diag *d, const File *file);
 
+/* Whether the item has the layout `each`. */
+bool names_has_parts(const NameItem *item);
+
 /* ---- lower_names.c, lower_layout.c ---- */
 
 /* Resolves the block `names hf` and writes the text of config.json. */

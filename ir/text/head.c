@@ -209,6 +209,11 @@ static void text_file_tensor(Text *t, FileTensor *f, const Type *layer)
         offsets = text_list(t, " offset=", f->nindex, f->offset, MAX_STACK);
     }
     f->ndim = text_list(t, " ", f->ndim, f->dim, MAX_DIMS);
+    bool parts = text_given(t, f->parts > 1, " parts=");
+    if (parts)
+        text_field(t, "", &f->parts);
+    else
+        f->parts = 1;
     text_field(t, " from=", &f->first);
     f->n = text_list(t, " size=", f->n, f->size, MAX_FILE_DIGITS);
     int strides = text_list(t, " stride=", f->n, f->stride, MAX_FILE_DIGITS);

@@ -43,12 +43,17 @@ static int by_order(const void *a, const void *b)
     return ((const Named *)a)->order - ((const Named *)b)->order;
 }
 
-static int count_pieces(const ParcModel *m)
+static int64_t parts_of(const ParcParam *p, bool foreign)
+{
+    return foreign ? rt_file_parts(p) : 1;
+}
+
+static int count_pieces(const ParcModel *m, bool foreign)
 {
     int64_t n = 0;
     for (int i = 0; i < m->nparams; i++)
-        n += rt_param_is_weight(&m->param[i]) ? rt_param_layers(&m->param[i])
-                                              : 0;
+        if (rt_param_is_weight(&m->param[i]))
+            n += rt_param_layers(&m->param[i]) * parts_of(&m->param[i], foreign);
     return (int)n;
 }
 
@@ -57,13 +62,13 @@ static void name_pieces(Named *to, const ParcModel *m, bool foreign)
     int n = 0;
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
-        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
-             l++) {
+        int64_t parts = parts_of(p, foreign);
+        int64_t all = rt_param_is_weight(p) ? rt_param_layers(p) * parts : 0;
+        for (int64_t k = 0; k < all; k++) {
             char name[RT_NAME];
-            bool other = foreign && p->nfile > 0;
-            rt_layer_name(p, l, foreign, name);
-            to[n] = (Named){
-                {p, l, other ? &p->file[0] : NULL}, rt_format("%s", name), n};
+            RtPiece piece = {p, k / parts, k % parts, foreign && p->nfile > 0 ? p->file : NULL};
+            rt_layer_name(p, piece.layer, piece.part, foreign, name);
+            to[n] = (Named){piece, rt_format("%s", name), n};
             n++;
         }
     }
@@ -143,11 +148,11 @@ void rt_export_list(RtExportList *l, const ParcModel *model,
 {
     static const ParcType types[] = {PARC_F32, PARC_F32, PARC_BF16, PARC_F16};
     enum { PARC_NAMES = 2 }; /* of --export-names */
-    int n = count_pieces(model);
-    Named *named = rt_allocate(((size_t)n + 1) * sizeof *named);
     *l = (RtExportList){.model = model, .type = types[o->export_dtype]};
     l->foreign =
         rt_has_file_names(model) && o->export_names != PARC_NAMES;
+    int n = count_pieces(model, l->foreign);
+    Named *named = rt_allocate(((size_t)n + 1) * sizeof *named);
     l->piece = rt_allocate(((size_t)n + 1) * sizeof *l->piece);
     l->tensor = rt_allocate(((size_t)n + 1) * sizeof *l->tensor);
     name_pieces(named, model, l->foreign);
@@ -228,6 +233,7 @@ static void put_floats(RtOutput *w, ParcType type, const float *from,
  * tensor, for a layer, and for bytes of other processes. */
 typedef struct Buffers {
     RtBuffer tensor, layer, remote;
+    RtPiece held; /* the piece whose layer is in `layer` */
 } Buffers;
 
 static float *floats(RtBuffer *buffer, int64_t n)
@@ -271,8 +277,11 @@ static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
             continue;
         }
         float *layer = floats(&b->layer, n);
-        assemble(rt, l, p, layer, &b->remote);
-        rt_view_write(all, p->view, layer, n);
+        if (b->held.param != p->param || b->held.layer != p->layer)
+            assemble(rt, l, p, layer, &b->remote);
+        b->held = *p;
+        int64_t each = n / rt_file_parts(p->param);
+        rt_view_write(all, p->view, layer + p->part * each, each);
     }
     put_floats(w, l->type, all, t->elements);
 }

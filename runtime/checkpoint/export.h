@@ -31,10 +31,10 @@ const char *rt_export(ParcRt *rt, const RtExportTo *to, const RtOptions *o);
 
 /* ---- the tensors of an export (export.c) ---- */
 
-/* A layer of a parameter, as a part of a tensor. */
+/* A layer of a parameter, or a part of it, as a part of a tensor. */
 typedef struct RtPiece {
     const ParcParam *param;
-    int64_t layer;
+    int64_t layer, part;
     const ParcFileTensor *view; /* NULL: the piece is all of the tensor */
 } RtPiece;
 

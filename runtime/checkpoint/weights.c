@@ -25,16 +25,23 @@ enum { ERROR_LIMIT = 5, LISTED = 3 };
 
 /* ---- names --------------------------------------------------------------- */
 
-/* The tensor with the i-th name of a layer: its own, then those of ties. */
-static RtTensor *tensor_called(const RtSource *s, const ParcModel *m,
-                               const ParcParam *p, int64_t layer, int i)
+/* A part of a layer, as Hugging Face's files may have one; in other files it is in the tensor
+ * of the layer. */
+typedef struct Part {
+    const ParcParam *param;
+    int64_t layer, part;
+} Part;
+
+/* The tensor with the i-th name of a part: its own, then those of ties. */
+static RtTensor *tensor_called(const RtSource *s, const ParcModel *m, Part of, int i)
 {
+    const ParcParam *p = of.param;
     char name[RT_NAME];
     if (!s->foreign) {
-        rt_param_name(i == 0 ? p->name : p->alias[i - 1], p, layer, name);
+        rt_param_name(i == 0 ? p->name : p->alias[i - 1], p, of.layer, name);
         return rt_source_find(s, name);
     }
-    rt_file_name(&p->file[i], p, layer, name);
+    rt_file_name(&p->file[i], p, of.layer, of.part, name);
     RtTensor *t = rt_source_find(s, name);
     const char *bare = rt_without_prefix(m, name);
     return t || !bare ? t : rt_source_find(s, bare);
@@ -45,13 +52,12 @@ static int names_of(const RtSource *s, const ParcParam *p)
     return s->foreign ? p->nfile : p->nalias + 1;
 }
 
-/* The tensor with the first of the layer's names that the source contains. */
-static RtTensor *source_tensor_of(const RtSource *s, const ParcModel *m,
-                                  const ParcParam *p, int64_t layer, int *name)
+/* The tensor with the first of the part's names that the source contains. */
+static RtTensor *source_tensor_of(const RtSource *s, const ParcModel *m, Part of, int *name)
 {
     RtTensor *t = NULL;
-    for (int i = 0; i < names_of(s, p) && !t; i++) {
-        t = tensor_called(s, m, p, layer, i);
+    for (int i = 0; i < names_of(s, of.param) && !t; i++) {
+        t = tensor_called(s, m, of, i);
         *name = i;
     }
     return t;
@@ -64,7 +70,7 @@ static int matches(RtSource *s, const ParcModel *m, bool foreign)
     s->foreign = foreign;
     for (int i = 0; i < m->nparams; i++)
         n += rt_param_is_weight(&m->param[i]) &&
-             source_tensor_of(s, m, &m->param[i], 0, &name);
+             source_tensor_of(s, m, (Part){&m->param[i], 0, 0}, &name);
     return n;
 }
 
@@ -89,11 +95,10 @@ static bool same_tensor(const RtTensor *a, const RtTensor *b)
 
 /* A file may contain a tied parameter under each of its names, as state_dict()
  * returns it; the copies must be equal. */
-static bool check_ties(const RtSource *s, const ParcModel *m,
-                       const ParcParam *p, int64_t layer, const RtTensor *t)
+static bool check_ties(const RtSource *s, const ParcModel *m, Part of, const RtTensor *t)
 {
-    for (int i = 0; i < names_of(s, p); i++) {
-        RtTensor *other = tensor_called(s, m, p, layer, i);
+    for (int i = 0; i < names_of(s, of.param); i++) {
+        RtTensor *other = tensor_called(s, m, of, i);
         if (!other || other == t)
             continue;
         other->used = true;
@@ -122,20 +127,19 @@ static bool fits_param(const RtTensor *t, const ParcParam *p,
     return true;
 }
 
-/* Finds a layer in all sources; the last one that has it takes precedence. */
-static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
-                       RtFound *found)
+/* Finds a part in all sources; the last one that has it takes precedence. */
+static bool find_part(RtWeights *w, Part of, RtFound *found)
 {
     const ParcModel *m = w->model;
     for (int i = 0; i < w->nsources; i++) {
         const RtSource *s = &w->source[i];
         int name = 0;
-        RtTensor *t = source_tensor_of(s, m, p, layer, &name);
+        RtTensor *t = source_tensor_of(s, m, of, &name);
         if (!t)
             continue;
-        const ParcFileTensor *view = s->foreign ? &p->file[name] : NULL;
+        const ParcFileTensor *view = s->foreign ? &of.param->file[name] : NULL;
         t->used = true;
-        if (!fits_param(t, p, view) || !check_ties(s, m, p, layer, t))
+        if (!fits_param(t, of.param, view) || !check_ties(s, m, of, t))
             return false;
         *found = (RtFound){t, view};
     }
@@ -156,7 +160,7 @@ static void report_missing(const RtWeights *w, const char *name)
            near ? "'" : "");
 }
 
-/* Names the first layers that no file has. */
+/* Names the first tensors that no file has. */
 static void note_missing(const RtWeights *w, bool quiet, int missing, int all,
                          char (*listed)[RT_NAME])
 {
@@ -181,18 +185,19 @@ static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
     bool foreign = w->source[0].foreign; /* names of the first source */
     for (int i = 0; i < w->model->nparams; i++) {
         const ParcParam *p = &w->model->param[i];
-        int64_t layers = rt_param_is_weight(p) ? rt_param_layers(p) : 0;
-        for (int64_t l = 0; l < layers && errors < ERROR_LIMIT; l++) {
-            RtFound *found = &w->found[w->first[i] + l];
+        int64_t n = w->first[i + 1] - w->first[i], parts = rt_file_parts(p);
+        for (int64_t k = 0; k < n && errors < ERROR_LIMIT; k++) {
+            RtFound *found = &w->found[w->first[i] + k];
+            Part of = {p, k / parts, k % parts};
             all++;
-            if (!find_layer(w, p, l, found)) {
+            if (!find_part(w, of, found)) {
                 errors++;
             } else if (!found->tensor && o->init_partial) {
-                rt_layer_name(p, l, foreign,
+                rt_layer_name(p, of.layer, of.part, foreign,
                               missing < LISTED ? listed[missing] : name);
                 missing++;
             } else if (!found->tensor) {
-                rt_layer_name(p, l, foreign, name);
+                rt_layer_name(p, of.layer, of.part, foreign, name);
                 report_missing(w, name);
                 errors++;
             }
@@ -221,7 +226,7 @@ static void note_unused(const RtSource *s)
                s->path, unused, unused == 1 ? " is" : "s are", first->name);
 }
 
-/* Allocates an entry for each layer of each parameter. */
+/* Allocates an entry for each part of each layer of each parameter. */
 static void allocate_found(RtWeights *w)
 {
     int64_t n = 0;
@@ -229,8 +234,9 @@ static void allocate_found(RtWeights *w)
     for (int i = 0; i < w->model->nparams; i++) {
         const ParcParam *p = &w->model->param[i];
         w->first[i] = n;
-        n += rt_param_is_weight(p) ? rt_param_layers(p) : 0;
+        n += rt_param_is_weight(p) ? rt_param_layers(p) * rt_file_parts(p) : 0;
     }
+    w->first[w->model->nparams] = n;
     w->found = rt_allocate(((size_t)n + 1) * sizeof *w->found);
 }
 
@@ -288,19 +294,28 @@ void rt_weights_close(RtWeights *w)
 
 /* ---- values -------------------------------------------------------------- */
 
-static const RtFound *found_of(const RtWeights *w, const ParcParam *p,
-                               int64_t layer)
+/* n elements of a layer from element `global` on, as far as files have them; returns how many
+ * of them one tensor has. */
+static int64_t read_run(const RtWeights *w, const ParcParam *p, int64_t layer, int64_t global,
+                        int64_t n, float *to, bool *found)
 {
-    return &w->found[w->first[p - w->model->param] + layer];
+    int64_t parts = rt_file_parts(p), each = rt_param_layer_elements(p) / parts;
+    int64_t at = global % each;
+    const RtFound *f = &w->found[w->first[p - w->model->param] + layer * parts + global / each];
+    n = n < each - at ? n : each - at;
+    *found = f->tensor != NULL;
+    if (f->tensor)
+        rt_view_read(to, f->tensor, f->view, f->view ? at : global, n);
+    return n;
 }
 
 bool rt_weights_value(const RtWeights *w, const ParcParam *param, int64_t layer,
                       int64_t element, float *value)
 {
-    const RtFound *f = w->nsources > 0 ? found_of(w, param, layer) : NULL;
-    if (f && f->tensor)
-        rt_view_read(value, f->tensor, f->view, element, 1);
-    return f && f->tensor;
+    bool found = false;
+    if (w->nsources > 0)
+        read_run(w, param, layer, element, 1, value, &found);
+    return found;
 }
 
 void rt_weights_load(ParcRt *rt, const RtWeights *w)
@@ -312,13 +327,12 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
         RtShard s;
         rt_shard(&s, rt->model, rt->rank, p);
         for (int64_t l = -1; (l = rt_shard_next(&s, l)) >= 0;) {
-            const RtFound *f = found_of(w, p, l);
             float *to = rt_shard_layer(rt, rt->rank, &s, l);
             int64_t global, n;
-            for (int64_t at = 0;
-                 f->tensor && (n = rt_shard_run(&s, &at, &global)) > 0;
-                 at += n)
-                rt_view_read(to + at, f->tensor, f->view, global, n);
+            bool found;
+            for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0; at += n)
+                for (int64_t done = 0; done < n;)
+                    done += read_run(w, p, l, global + done, n - done, to + at + done, &found);
         }
         rt_param_upload(rt, &s);
     }

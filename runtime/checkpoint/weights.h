@@ -8,7 +8,7 @@
 #include "parc_rt.h"
 #include "rt.h"
 
-/* The tensor from which a layer of a parameter is read. */
+/* The tensor from which a layer of a parameter is read, or a part of the layer. */
 typedef struct RtFound {
     const RtTensor *tensor;     /* NULL: no file has the layer */
     const ParcFileTensor *view; /* NULL: the tensor has the layer's layout */
@@ -18,7 +18,7 @@ typedef struct RtWeights {
     const ParcModel *model;
     RtSource *source;
     int nsources;   /* 0: the run has no --init */
-    RtFound *found; /* the layers of all parameters, in order … */
+    RtFound *found; /* the parts of layers of all parameters, in order … */
     int64_t *first; /* … and the index of the first one of each parameter */
 } RtWeights;
 

@@ -253,7 +253,12 @@ bool rt_has_file_names(const ParcModel *m)
     return false;
 }
 
-void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
+int64_t rt_file_parts(const ParcParam *p)
+{
+    return p->nfile > 0 && p->file[0].parts > 0 ? p->file[0].parts : 1;
+}
+
+void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer, int64_t part,
                   char text[RT_NAME])
 {
     int64_t number[PARC_MAX_STACK];
@@ -266,7 +271,7 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
         rt_add(&t, "%.*s", (int)n, name);
         name += n;
         if (*name) {
-            int64_t element = number[f->stack[i]];
+            int64_t element = f->stack[i] < 0 ? part : number[f->stack[i]];
             rt_add(&t, "%lld",
                    (long long)(element * f->scale[i] + f->offset[i]));
             name++;
@@ -274,11 +279,11 @@ void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
     }
 }
 
-void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+void rt_layer_name(const ParcParam *p, int64_t layer, int64_t part, bool in_files,
                    char text[RT_NAME])
 {
     if (in_files && p->nfile > 0)
-        rt_file_name(&p->file[0], p, layer, text);
+        rt_file_name(&p->file[0], p, layer, part, text);
     else
         rt_param_name(p->name, p, layer, text);
 }

@@ -104,11 +104,13 @@ void rt_params_download(ParcRt *rt, bool states);
 
 /* Whether the model has a block `names hf`. */
 bool rt_has_file_names(const ParcModel *m);
-/* The name of the tensor that holds a layer: "model.layers.3.mlp.up.weight". */
-void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer,
+/* The number of tensors of files that hold a layer. */
+int64_t rt_file_parts(const ParcParam *p);
+/* The name of the tensor that holds a layer, or a part of it: "model.layers.3.mlp.up.weight". */
+void rt_file_name(const ParcFileTensor *f, const ParcParam *p, int64_t layer, int64_t part,
                   char text[RT_NAME]);
-/* One of the two names of a layer. */
-void rt_layer_name(const ParcParam *p, int64_t layer, bool in_files,
+/* One of the two names of a layer; in_files: of a part. */
+void rt_layer_name(const ParcParam *p, int64_t layer, int64_t part, bool in_files,
                    char text[RT_NAME]);
 /* The name without the optional prefix of the model's files; NULL if it does
  * not begin with one. */

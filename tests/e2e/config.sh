@@ -18,6 +18,7 @@ same() { # same MODEL FILE OPTIONS…
 published=tests/data/config
 check "Llama 3 8B" same llama3 $published/llama3.json
 check "Mistral 7B" same mistral $published/mistral.json
+check "Mixtral 8x7B" same mixtral $published/mixtral.json
 check "Qwen 3 0.6B" same qwen3 $published/qwen3.json
 check "GPT-2" same gpt2 $published/gpt2.json -D dropout=0.1
 
@@ -45,6 +46,10 @@ check "Mistral 7B v0.1" same mistral "$(changed mistral '.sliding_window = 4096 
     .rope_theta = 10000.0')" -D window=4096 -D rope_theta=10000.0
 check "Mistral Nemo" same mistral "$(changed mistral '.hidden_size = 5120 |
     .num_hidden_layers = 40 | .head_dim = 128')" -D dim=5120 -D n_layers=40 -D head_dim=128
+check "Mixtral 8x22B" same mixtral "$(changed mixtral '.hidden_size = 6144 |
+    .num_hidden_layers = 56 | .num_attention_heads = 48 | .intermediate_size = 16384 |
+    .max_position_embeddings = 65536 | .vocab_size = 32768')" -D dim=6144 -D n_layers=56 \
+    -D n_heads=48 -D hidden=16384 -D max_seq=65536 -D vocab=32768
 check "GPT-2 XL" same gpt2 "$(changed gpt2 '.n_embd = 1600 | .n_layer = 48 | .n_head = 25 |
     .attn_pdrop = 0 | .resid_pdrop = 0 | .embd_pdrop = 0')" \
     -D dim=1600 -D n_layers=48 -D n_heads=25

@@ -32,7 +32,7 @@ for which in $hf_models; do
     at=$work/$which
     check "$which: weights" hf_weights "$which" "$at"
     check "$which compiles" hf_compile "$which" "$at/train" 2x2
-    check "$which trains" "$at/train" --steps 5 --init "$at/made" \
+    check "$which trains" "$at/train" --steps "$(hf_steps "$which")" --init "$at/made" \
         --data "bytes:$text" --log "$at/log"
     check "$which has PyTorch's losses" recorded "$which" "$at/log"
     check "$which: evaluated" evaluated "$which" "$at"

@@ -1,8 +1,16 @@
 # lib_hf.sh: sourced by the tests of models with names of Hugging Face.
 # shellcheck disable=SC2034
-hf_models="hf_gpt2 hf_llama3 hf_mistral hf_qwen3"
+hf_models="hf_gpt2 hf_llama3 hf_mistral hf_mixtral hf_qwen3"
 # A prompt, as ids.
 hf_ids=84,104,101,32
+
+# The steps that are compared with PyTorch: more where another choice of experts would show.
+hf_steps() {
+    case $1 in
+    hf_mixtral) echo 20 ;;
+    *) echo 5 ;;
+    esac
+}
 
 # hf_compile MODEL OUT MESH [CONFIG]: compiles examples/X.pdl, for the model hf_X, without
 # clipping and schedule, at a small size or at that of a config.json.

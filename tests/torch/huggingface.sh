@@ -39,7 +39,7 @@ configured() {
         done && cmp "$2/train.losses" "$2/configured.losses"
 }
 for which in ${*:-$hf_models}; do
-    at=$work/$which
+    at=$work/$which steps=$(hf_steps "$which")
     mkdir "$at"
     check "$which compiles" hf_compile "$which" "$at/train" 1x1
     check "$which: configuration" "$at/train" --steps 0 --export "$at/shapes/"
@@ -55,11 +55,11 @@ for which in ${*:-$hf_models}; do
         run=$at/$mesh
         mkdir "$run"
         check "$which $mesh compiles" hf_compile "$which" "$run/train" $mesh
-        check "$which $mesh trains" "$run/train" --steps 5 \
+        check "$which $mesh trains" "$run/train" --steps "$steps" \
             --init "$at/before" --data "bytes:$text" --log "$run/log" \
             --export "$run/after/" --export-shard-size 100KB
         check "$which $mesh is transformers'" torch check "$at/before" \
-            "$run/after" "$text" 5 "$run/log"
+            "$run/after" "$text" "$steps" "$run/log"
         tail -1 "$work/check.log"
         check "$which $mesh samples" sampled "$run" "$at"
         check "$which $mesh evaluates" torch eval "$at/before" "$text" 3 \

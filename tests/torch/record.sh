@@ -61,7 +61,18 @@ record_data() {
     "$python" "tests/torch/$1.py" "$work/$1.safetensors" "$text" 20 >"$work/losses"
     mv "$work/losses" "tests/torch/$1.losses"
 }
+record_hf() {
+    hf_weights "$1" "$work/hf-$1" || exit 1
+    "$python" tests/torch/huggingface.py losses "$work/hf-$1/made" "$text" "$(hf_steps "$1")" \
+        >"$work/losses"
+    mv "$work/losses" "tests/torch/$1.losses"
+    "$python" tests/torch/huggingface.py sample "$work/hf-$1/made" "$hf_ids" 16 >"$work/ids"
+    mv "$work/ids" "tests/torch/$1.ids"
+}
 case $* in
+hf_*)
+    record_hf "$1"
+    exit ;;
 conv | batch_norm)
     "record_$1"
     exit ;;
@@ -94,13 +105,7 @@ record_forward gpt2
 # shellcheck disable=SC2086
 record transformer --plan tensor_parallel $transformer_sizes -D dropout=0.0
 for which in $hf_models; do
-    hf_weights "$which" "$work/hf-$which" || exit 1
-    "$python" tests/torch/huggingface.py losses "$work/hf-$which/made" \
-        "$text" 5 >"$work/losses"
-    mv "$work/losses" "tests/torch/$which.losses"
-    "$python" tests/torch/huggingface.py sample "$work/hf-$which/made" \
-        "$hf_ids" 16 >"$work/ids"
-    mv "$work/ids" "tests/torch/$which.ids"
+    record_hf "$which"
 done
 "$PARC" tests/torch/recipe.pdl --target cpu -o "$work/recipe"
 "$work/recipe" --steps 0 --seed 1 --export "$work/w.safetensors"

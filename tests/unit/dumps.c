@@ -48,6 +48,7 @@ static const Example examples[] = {
     {"llama", NULL, TWO_AXES, BOTH},
     {"llama3", NULL, TWO_AXES, BOTH},
     {"mistral", NULL, TWO_AXES, BOTH},
+    {"mixtral", NULL, TWO_AXES, BOTH},
     {"qwen3", NULL, TWO_AXES, BOTH},
     {"regression", NULL, TWO_AXES, {0}},
     {"toy", NULL, TWO_AXES, {0}},

@@ -147,7 +147,7 @@ in_all fault "other weights each time" each:toy_f32 \
     'toy_f32 +repeat +two runs have different weights'
 
 # A library that cannot be opened, whatever this machine has, then one that only
-# pip has installed.
+# pip has installed: for a Python without packages, which may include the library.
 mkdir -p "$work/few" "$work/site/nvidia/cublas/lib"
 ln -s "$BUILD"/standin/lib* "$work/few/"
 rm "$work/few/libcublasLt.so.13"
@@ -155,15 +155,16 @@ echo none | tee "$work/few/libcublasLt.so.12" >"$work/few/libcublasLt.so.13"
 ln -s "$BUILD/standin/libcublasLt.so.13" "$work/site/nvidia/cublas/lib/"
 missing_library() {
     libraries=$work/few:$BUILD/standin/cudnn
+    "${PYTHON:-python3}" -m venv --without-pip "$work/python"
     forget gpu
-    runs gpu 4 "$two"
+    runs gpu 4 "$two" PYTHON="$work/python/bin/python3"
     check "a missing library: status" ends 1
     check "a missing library: is named" says \
         'machine +machine +cuBLASLt is missing'
     check "a missing library: the program names it" \
         says 'losses .*cuBLASLt is missing'
     forget gpu
-    runs gpu 4 "$two" PYTHONPATH="$work/site"
+    runs gpu 4 "$two" PYTHON="$work/python/bin/python3" PYTHONPATH="$work/site"
     check "a library that only pip has installed is found" ends 0
     libraries=$BUILD/standin:$BUILD/standin/cudnn
 }

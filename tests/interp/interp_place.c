@@ -350,13 +350,26 @@ static void gather_part(Interp *in, const Move *m, int64_t rank, int64_t group)
     free(at);
 }
 
+/* Of axes along which the result is Partial, the rank that has the operand keeps it; where
+ * all have it, the first one. */
+static bool keeps_share(const Interp *in, const Move *m, int64_t rank)
+{
+    uint32_t axes = m->axes;
+    for (int a = 0; a < in->mesh.n; a++)
+        if (axis_place_is_held(m->from->type.place.ax[a]))
+            axes &= ~(1u << a);
+    return first_on(in, axes, rank, &m->to->type, AX_P);
+}
+
 static void deliver_part(Interp *in, const Move *m, int64_t rank, int64_t group)
 {
     Local part = interp_local(in, m->to, rank);
-    bool has_share = first_on(in, m->axes, rank, &m->to->type, AX_P);
+    bool masks = m->op->kind == OP_mask_to_partial, has_share = keeps_share(in, m, rank);
+    int64_t run = part.shape->n / type_layers(&m->to->type);
     int64_t *at = positions_of(in, &m->to->type, rank);
     for (int64_t i = 0; i < part.shape->n; i++) {
-        if (at[i] < 0 || !has_share)
+        if (at[i] < 0 || !has_share ||
+            (masks && !interp_has(in, &m->from->type, rank, i / run)))
             continue;
         if (m->group[at[i]] != group) {
             interp_fail(in, m->op,

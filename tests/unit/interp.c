@@ -143,9 +143,32 @@ static void check_row(Check *c, const Row *r)
     arena_free(a);
 }
 
+/* The rank that has a stage's value keeps it as its share of the sum. */
+static void check_stage_share(Check *c)
+{
+    static const Row row = {
+        "partitioned", "tp=2", "param \"w\" : f32[2]@tp=1\n",
+        "%w = param{param=\"w\"} : f32[2]@tp=1 forward\n"
+        "%y = mask_to_partial{axes={tp}} %w : f32[2]+tp forward\n",
+        {0, 0, 1, 2}, 4, NULL};
+    Arena *a = arena_new();
+    Program *p = read_row(a, &row);
+    Interp *in = interp_new(p);
+    interp_set_param(in, 0, (double[]){1, 2});
+    CHECK_TEXT(c, interp_run(in), NULL);
+    int64_t n;
+    const double *parts = interp_parts(in, p->step->last->out[0], &n);
+    CHECK(c, parts && n == 2);
+    for (int i = 0; i < row.n && parts; i++)
+        CHECK(c, parts[i] == row.expected[i]);
+    interp_free(in);
+    arena_free(a);
+}
+
 int main(void)
 {
     Check c = {0, 0};
+    check_stage_share(&c);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_row(&c, &rows[i]);
     return check_end(&c);

@@ -21,6 +21,8 @@ typedef struct Shadow {
     const MemoryPlan *plan;
     Arena *arena;
     int64_t ranks, words; /* number of ranks, words of one rank's arena */
+    int stages, apart;    /* number of stages, and from one of a rank to its next; without
+                           * a pipeline 1 */
     double *at;
     int64_t *entered;     /* by op id of a loop with a cut: the iteration in which
                            * carries were last received, plus 1 */
@@ -28,23 +30,29 @@ typedef struct Shadow {
 
 enum { WORD = 2 };
 
-/* The stage whose buffer of v the rank accesses, in the iteration of a loop that is cut
- * into stages; of a stack that is cut that of word i. 0: there is no pipeline. */
-static int stage_of(const Shadow *s, const Interp *in, const Value *v, int64_t layer,
-                    int64_t rank)
+/* The stage that runs op in this iteration; -1: all stages do. */
+static int running_stage(const Shadow *s, const Interp *in, const Op *op)
+{
+    const Op *loop = op_loop(op);
+    while (loop && !loop->cut)
+        loop = op_loop(loop);
+    return loop ? cut_stage(&s->p->mesh, loop->cut, interp_layer(in, loop))
+                : op_stage(s->p, op);
+}
+
+/* Whether `stage`, one of the rank's, accesses its buffer of v, in the iteration of a
+ * loop that is cut into stages, for an op that stage `running` runs; of a stack that is
+ * cut that of `layer`. */
+static bool is_accessed(const Shadow *s, const Value *v, int running, int64_t layer, int stage)
 {
     int axis = pipeline_axis(s->p);
     if (axis < 0)
-        return 0;
-    const Op *op = v->def ? v->def : v->region->owner;
-    const Op *loop = v->def ? op_loop(op) : op;
-    while (loop && !loop->cut)
-        loop = op_loop(loop);
+        return true;
     AxisPlace at = v->type.place.ax[axis];
-    return at.kind == AX_AT    ? at.dim
-           : at.kind == AX_CUT ? cut_stage(&s->p->mesh, at.order, layer)
-           : loop ? cut_stage(&s->p->mesh, loop->cut, interp_layer(in, loop))
-                  : (int)mesh_coord(&s->p->mesh, rank, axis);
+    int of = at.kind == AX_AT    ? at.dim
+             : at.kind == AX_CUT ? cut_stage(&s->p->mesh, at.order, layer)
+                                 : running;
+    return of < 0 || of == stage;
 }
 
 /* The number among the rank's layers, or in a buffer of one stage among those of the
@@ -88,18 +96,19 @@ static int64_t first_along(const Mesh *m, int64_t rank, int a)
     return rank - mesh_coord(m, rank, a) * mesh_step(m, a);
 }
 
-/* The address of word i of a value in the rank's arena; NULL: no memory. */
+/* The address of word i of a value in the rank's arena, in the buffer of one of its
+ * stages; NULL: no memory, or that stage does not access it for an op that stage `running`
+ * runs. */
 static double *address(const Shadow *s, const Interp *in, const Value *v, int64_t i,
-                       int64_t rank)
+                       int64_t rank, int stage, int running)
 {
     v = value_root((Value *)v);
     const Address *from = value_address((Value *)v);
-    if (from->block < 0)
+    int64_t row = type_cut(&v->type) ? i / layer_words(s, v, true) : 0;
+    if (from->block < 0 || !is_accessed(s, v, running, row, stage))
         return NULL;
     const Block *b = &s->plan->block[from->block];
     int64_t offset = b->offset, owner = rank, index = 0;
-    int stage = stage_of(s, in, v,
-                         type_cut(&v->type) ? i / layer_words(s, v, true) : 0, rank);
     for (int k = 0; k < from->nstrides; k++) {
         const Op *loop = from->loop[k];
         int64_t layer = own_layer(s, loop->cut, interp_layer(in, loop),
@@ -122,46 +131,64 @@ static double *address(const Shadow *s, const Interp *in, const Value *v, int64_
     return s->at + owner * s->words + offset / WORD + word_of(s, v, i);
 }
 
+static int first_stage(const Shadow *s, int64_t rank)
+{
+    int axis = pipeline_axis(s->p);
+    return axis < 0 ? 0 : (int)mesh_coord(&s->p->mesh, rank, axis);
+}
+
 static int words_of(const Value *v)
 {
     return dtype_size(v->type.dtype) / WORD;
 }
 
-static void store(const Shadow *s, const Interp *in, const Value *v)
+/* Stores the value, which op makes, in the buffers of all stages that run op. */
+static void store(const Shadow *s, const Interp *in, const Op *op, const Value *v)
 {
     int64_t n;
-    int words = words_of(v);
+    int words = words_of(v), running = running_stage(s, in, op);
     const double *parts = interp_parts(in, v, &n);
     for (int64_t rank = 0; rank < s->ranks && parts; rank++)
-        for (int64_t i = 0; i < n * words; i++) {
-            double x = parts[rank * n + i / words];
-            double *to = isnan(x) ? NULL : address(s, in, v, i, rank);
-            if (to) /* else the rank does not have it */
-                *to = x;
-        }
+        for (int stage = first_stage(s, rank); stage < s->stages; stage += s->apart)
+            for (int64_t i = 0; i < n * words; i++) {
+                double x = parts[rank * n + i / words];
+                double *to = isnan(x) ? NULL : address(s, in, v, i, rank, stage, running);
+                if (to) /* else the rank does not have it */
+                    *to = x;
+            }
 }
 
-/* Checks that the memory at the address of `where` holds `v` as computed. */
-static const char *check_there(const Shadow *s, const Interp *in,
-                               const Value *v, const Value *where)
+/* Checks that the memory at the address of `where` holds `v` as computed, for a rank's
+ * stage that runs op. */
+static const char *check_on_stage(const Shadow *s, const Interp *in, const Op *op,
+                                  const Value *v, const Value *where, int64_t rank,
+                                  int stage)
 {
     int64_t n;
-    int words = words_of(v);
+    int words = words_of(v), running = running_stage(s, in, op);
     const double *parts = interp_parts(in, v, &n);
-    for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
-        for (int64_t i = 0; i < n * words; i++) {
-            double x = parts[rank * n + i / words];
-            const double *is = isnan(x) ? NULL : address(s, in, where, i, rank);
-            double y = is ? *is : x;
-            if (is && y != x)
-                return arena_printf(
-                    s->arena,
-                    "%%%s has been overwritten in the arena: element %lld of "
-                    "rank %lld is %g, not %g",
-                    v->name, (long long)(i / words), (long long)rank, y, x);
-        }
+    for (int64_t i = 0; parts && i < n * words; i++) {
+        double x = parts[rank * n + i / words];
+        const double *is = isnan(x) ? NULL : address(s, in, where, i, rank, stage, running);
+        double y = is ? *is : x;
+        if (is && y != x)
+            return arena_printf(s->arena,
+                                "%%%s has been overwritten in the arena: element %lld of "
+                                "rank %lld is %g, not %g",
+                                v->name, (long long)(i / words), (long long)rank, y, x);
     }
     return NULL;
+}
+
+static const char *check_there(const Shadow *s, const Interp *in, const Op *op,
+                               const Value *v, const Value *where)
+{
+    const char *fault = NULL;
+    for (int64_t rank = 0; rank < s->ranks && !fault; rank++)
+        for (int stage = first_stage(s, rank); stage < s->stages && !fault;
+             stage += s->apart)
+            fault = check_on_stage(s, in, op, v, where, rank, stage);
+    return fault;
 }
 
 static void scribble(const Shadow *s, const Op *op)
@@ -180,12 +207,12 @@ static void scribble(const Shadow *s, const Op *op)
             s->at[rank * s->words + b->offset / WORD + i] = NAN;
 }
 
-static const char *check_values(const Shadow *s, const Interp *in, int n,
+static const char *check_values(const Shadow *s, const Interp *in, const Op *op, int n,
                                 Value *const *values)
 {
     const char *fault = NULL;
     for (int i = 0; i < n && !fault; i++)
-        fault = check_there(s, in, values[i], values[i]);
+        fault = check_there(s, in, op, values[i], values[i]);
     return fault;
 }
 
@@ -202,7 +229,7 @@ static void receive_carries(Shadow *s, const Interp *in, const Op *loop)
     int64_t first = attr_reverse(loop) ? begin[1] - 1 : begin[0];
     if (layer == first && s->entered[loop->id] != layer + 1)
         for (int i = 0; i < loop->ncarry; i++)
-            store(s, in, loop->body->arg[i]);
+            store(s, in, loop->body->first, loop->body->arg[i]);
     s->entered[loop->id] = layer + 1;
 }
 
@@ -223,15 +250,15 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     if (!done) {
         receive_carries(s, in, owner);
         scribble(s, op);
-        return check_values(s, in, op->nargs, op->arg);
+        return check_values(s, in, op, op->nargs, op->arg);
     }
     s->entered[op->id] = 0;
     /* A gather in place makes no copy: the bytes must be stored already. */
     for (int i = 0; op->kind != OP_loop && i < op->nouts; i++)
         if (op->kind != OP_all_gather || !value_in_place(op->out[i]))
-            store(s, in, op->out[i]);
+            store(s, in, op, op->out[i]);
     scribble(s, op);
-    return check_values(s, in, op->nouts, op->out);
+    return check_values(s, in, op, op->nouts, op->out);
 }
 
 /* Stores inputs, parameters and constants before the step. */
@@ -241,7 +268,7 @@ static void preset(const Shadow *s, const Interp *in)
         s->at[i] = NAN;
     for (const Op *op = s->p->step->first; op; op = op->next)
         if (is_preset(op))
-            store(s, in, op->out[0]);
+            store(s, in, op, op->out[0]);
 }
 
 /* After the step: new parameters must have replaced the old ones, and outputs
@@ -255,7 +282,7 @@ static const char *check_end(const Shadow *s, const Interp *in)
             where = s->p->param.at[attr_param(op)].value;
         else if (op->kind != OP_output)
             continue;
-        fault = check_there(s, in, op->arg[0], where);
+        fault = check_there(s, in, op, op->arg[0], where);
     }
     return fault;
 }
@@ -267,7 +294,11 @@ const char *check_memory(const Program *p, Interp *in)
                 .plan = plan,
                 .arena = p->arena,
                 .ranks = mesh_ranks(&p->mesh),
+                .stages = pipeline_stage_count(p),
+                .apart = pipeline_ranks(p),
                 .words = (plan->extent + plan->host) / WORD + 1};
+    if (pipeline_axis(p) < 0)
+        s.stages = s.apart = 1;
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].offset + plan->block[i].bytes >
             plan->extent + (plan->block[i].host ? plan->host : 0))

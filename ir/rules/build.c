@@ -203,14 +203,15 @@ Value *ir_add_state(Build *b, int of, const char *name, const Type *t, InitKind 
     const char *hint = arena_printf(p->arena, "%s.%s", state.value->name, name);
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
     state.name = arena_printf(p->arena, "%s.%s", state.name, name);
-    if (!type_same_shape(&state.type, t))
-        memset(&state.split, 0, sizeof state.split);
+    bool follows = type_same_shape(&state.type, t);
     state.type = *t;
     state.init = (Init){.kind = init};
     state.trainable = state.decay = state.gathered = state.module_state = false;
     state.group = (ParamGroup){0};
     state.state_of = of;
     state.state = name;
+    if (!follows || param_is_mean(p, &state))
+        memset(&state.split, 0, sizeof state.split);
     state.alias = NULL;
     state.file = NULL;
     state.nalias = state.nfile = 0;

@@ -28,4 +28,28 @@ check "states have one element for a row or a column" sh -c '"$1" examples/llama
     wc -l | grep -qx 2' sh "$PARC" "$sizes" "$optimizer"
 
 same_on_cuda
+
+# A mean of a matrix with one row or column has the matrix's shape, but is whole on every rank.
+cat >"$work/thin.pdl" <<'END'
+model Thin(dim=6) {
+    up:   Linear(1, dim)
+    down: Linear(dim, 1)
+    forward(x: [batch, 1], y: [batch, 1]) { return mse_loss(down(relu(up(x))), y) }
+}
+plan both(dp, tp) {
+    parallelize tp { up: ColwiseParallel, down: RowwiseParallel }
+    fully_shard dp { model }
+}
+train {
+    batch     = 8
+    optimizer = Adafactor(lr=0.1)
+}
+END
+thin() { # thin MESH LOG
+    "$PARC" "$work/thin.pdl" --target cpu --threads 1 --mesh "$1" -o "$work/thin" &&
+        "$work/thin" --steps 8 --seed 3 --log "$2"
+}
+check "matrices with one row or column train on one rank" thin 1x1 "$work/base.log"
+check "matrices with one row or column train on four" thin 2x2 "$work/log"
+check "they have the curve of one rank" near "$work/log" 1e-5
 finish

@@ -269,23 +269,39 @@ static Op *last_param_reader(const Schedule *s, const Op *assign,
     return NULL;
 }
 
+/* Moves the assignment after the last reader of the old value, so that the new one can be
+ * written there: by a copy, or, in host memory, by the store, of which no op makes a copy. */
+static void write_late(Schedule *s, Op *assign, const Value *old)
+{
+    Op *reader = last_param_reader(s, assign, old), *store = assign->arg[0]->def;
+    if (reader)
+        ir_move(assign, assign->region, reader->next);
+    if (!store || store->kind != OP_store) {
+        assign->arg[0] = copy_before(s, assign->arg[0], assign->region, assign);
+        return;
+    }
+    const Op *def = value_root(store->arg[0])->def;
+    if (def && def->kind == OP_param) /* its own update may come first */
+        store->arg[0] = copy_before(s, store->arg[0], store->region, store);
+    ir_move(store, assign->region, assign);
+}
+
 static void claim_assigned(Schedule *s)
 {
+    bool *done = NEW_ARRAY(s->p->arena, bool, s->nops);
     for (Op *op = s->p->step->first, *next; op; op = next) {
         next = op->next;
         if (op->kind != OP_assign)
             continue;
         Value *old = s->p->param.at[attr_param(op)].value;
         Value *root = value_root(op->arg[0]);
-        if (writes_anywhere(s, root) && !claimed(s, root) &&
-            may_overwrite(s, root, old)) {
-            s->claimed[root->id] = true;
+        if (done[op->id])
             continue;
-        }
-        Op *reader = last_param_reader(s, op, old);
-        if (reader)
-            ir_move(op, op->region, reader->next);
-        op->arg[0] = copy_before(s, op->arg[0], op->region, op);
+        done[op->id] = true;
+        if (writes_anywhere(s, root) && !claimed(s, root) && may_overwrite(s, root, old))
+            s->claimed[root->id] = true;
+        else
+            write_late(s, op, old);
     }
 }
 

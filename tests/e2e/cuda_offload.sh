@@ -11,13 +11,12 @@ sizes="-D batch=4 -D seq=16 -D n_layers=3 -D vocab=256 -D dim=32 -D n_heads=4"
 text=examples/toy.pdl
 clause='offload { optimizer, parameters }'
 
-# model NAME CLAUSE: the example with the clause in its plan.
+# model FILE CLAUSE: the model with the clause in its plan.
 model() {
-    awk -v c="    $2" '{ print } /^    fully_shard/ { print c }' \
-        "examples/$1.pdl"
+    awk -v c="    $2" '{ print } /^    fully_shard/ { print c }' "$1"
 }
 
-# built NAME MODEL CLAUSE [OPTIONS…]: writes the tree, and its plan as JSON.
+# built NAME FILE CLAUSE [OPTIONS…]: writes the tree, and its plan as JSON.
 built() {
     at=$work/$1 of=$2 with=$3
     shift 3
@@ -63,13 +62,13 @@ smaller() {
         "$1.plan" "$2.plan" >/dev/null
 }
 
-# compare NAME MODEL OPTIONS…: compares a run with the clause and one without.
+# compare NAME FILE OPTIONS…: compares a run with the clause and one without.
 compare() {
-    row=$1 example=$2
+    row=$1 file=$2
     shift 2
-    check "$row: the plain program builds" built "$row-off" "$example" "" "$@"
+    check "$row: the plain program builds" built "$row-off" "$file" "" "$@"
     check "$row: the offloaded program builds" \
-        built "$row-on" "$example" "$clause" "$@"
+        built "$row-on" "$file" "$clause" "$@"
     check "$row: the plain program runs" ran "$row-off" early
     for order in early late; do
         on=$work/$row-on off=$work/$row-off
@@ -88,18 +87,20 @@ compare() {
 llama='-D n_kv_heads=2 -D hidden=48'
 # shellcheck disable=SC2086
 {
-    in_all compare llama llama --mesh 1x1 $llama -D precision=f32
-    compare llama-mesh llama --mesh 2x2 $llama \
+    in_all compare llama examples/llama.pdl --mesh 1x1 $llama -D precision=f32
+    compare llama-mesh examples/llama.pdl --mesh 2x2 $llama \
         -D precision=bf16 -D clip=0.5 -D accumulate=2
-    in_all compare gpt2 gpt2 --mesh 1x1 -D precision=bf16 \
+    in_all compare gpt2 examples/gpt2.pdl --mesh 1x1 -D precision=bf16 \
         -D accumulate=2
-    in_all compare gpt2-mesh gpt2 --mesh 2x2 -D precision=f32 \
+    in_all compare gpt2-mesh examples/gpt2.pdl --mesh 2x2 -D precision=f32 \
         -D clip=0.5
+    # A state is stored after the last fetch of its old value.
+    sizes="" compare averages tests/data/averages.pdl --mesh 2x1 -D precision=f32
 }
 
 # Checks the table of docs/memory.md.
 in_table() {
-    model llama "$1" >"$work/large.pdl"
+    model examples/llama.pdl "$1" >"$work/large.pdl"
     figures=$("$PARC" "$work/large.pdl" --target cuda --mesh 8x1 --emit json \
         -D n_layers=32 -D dim=4096 -D hidden=14336 -D n_heads=32 \
         -D n_kv_heads=8 -D vocab=128256 -D batch=8 -D seq=2048 |

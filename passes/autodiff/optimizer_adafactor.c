@@ -88,6 +88,7 @@ static Value *matrix_squares(Factoring *f, const Factored *u, Value *g, Value *s
                                optimizer_split_like(&f->b, column, &g->type, f->why));
     replace(u->row, row);
     replace(u->column, column);
+    all = optimizer_split_like(&f->b, all, &g->type, f->why); /* one for each matrix */
     return ir_binary(&f->b, OP_div, product, all);
 }
 

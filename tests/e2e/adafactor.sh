@@ -29,15 +29,21 @@ check "states have one element for a row or a column" sh -c '"$1" examples/llama
 
 same_on_cuda
 
-# A mean of a matrix with one row or column has the matrix's shape, but is whole on every rank.
-cat >"$work/thin.pdl" <<'END'
-model Thin(dim=6) {
+# A mean of a matrix with one row or column has the matrix's shape, but is whole on every rank;
+# a tensor axis may split the matrices of a parameter.
+cat >"$work/shapes.pdl" <<'END'
+model Shapes(dim=6) {
     up:   Linear(1, dim)
     down: Linear(dim, 1)
-    forward(x: [batch, 1], y: [batch, 1]) { return mse_loss(down(relu(up(x))), y) }
+    param mix[2, dim, dim] = normal(0.5)
+    forward(x: [batch, 1], y: [batch, 1]) {
+        h = relu(up(x))
+        h = sum(einsum("bi,nij->nbj", h, mix), 0)
+        return mse_loss(down(h), y)
+    }
 }
 plan both(dp, tp) {
-    parallelize tp { up: ColwiseParallel, down: RowwiseParallel }
+    parallelize tp { up: ColwiseParallel, down: RowwiseParallel, mix: Shard(0) }
     fully_shard dp { model }
 }
 train {
@@ -45,11 +51,13 @@ train {
     optimizer = Adafactor(lr=0.1)
 }
 END
-thin() { # thin MESH LOG
-    "$PARC" "$work/thin.pdl" --target cpu --threads 1 --mesh "$1" -o "$work/thin" &&
-        "$work/thin" --steps 8 --seed 3 --log "$2"
+shapes() { # shapes MESH LOG
+    "$PARC" "$work/shapes.pdl" --target cpu --threads 1 --mesh "$1" -o "$work/shapes" &&
+        "$work/shapes" --steps 8 --seed 3 --log "$2"
 }
-check "matrices with one row or column train on one rank" thin 1x1 "$work/base.log"
-check "matrices with one row or column train on four" thin 2x2 "$work/log"
-check "they have the curve of one rank" near "$work/log" 1e-5
+check "other shapes train on one rank" shapes 1x1 "$work/base.log"
+for mesh in 2x2 1x4; do
+    check "other shapes train on $mesh" shapes $mesh "$work/log"
+    check "they have the curve of one rank" near "$work/log" 1e-5
+done
 finish

@@ -1,5 +1,5 @@
 /* cuda_instances.c: instantiates the hand-written kernels that a program needs
- * (attention, convolutions, embedding, orders, copies; runtime/cuda, files *.cuh).
+ * (attention, convolutions, embedding, orders, experts, copies; runtime/cuda, files *.cuh).
  *
  * A file of device code is included once for each instance, after the macros
  * that parameterize it, if any: sizes that should be constants, types, names.
@@ -21,10 +21,11 @@
 #include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_kernel.h"
+#include "codegen/experts_call.h"
 #include "codegen/numbers.h"
 #include "ir/analysis/attention.h"
 #include "runtime/cuda/attention/rt_attention_plan.h"
-#include "runtime/cuda/core/rt_instances.h"
+#include "runtime/cuda/core/rt_experts_plan.h"
 
 typedef struct Macro {
     const char *name, *value;
@@ -322,6 +323,78 @@ static void single(Instances *in, const char *file, const char *const *name)
         cuda_kernel_number(in->kernels, *name);
 }
 
+static void group_rows(Instances *in)
+{
+    static const char *const name[] = {"group_rank", "group_part_sums", "group_ends",
+                                       "group_place", NULL};
+    single(in, "group_rows.cuh", name);
+}
+
+static void gather_rows(Instances *in, DType dtype, int64_t width)
+{
+    int bytes = rt_instance_vector(width * dtype_size(dtype));
+    const char *suffix = arena_printf(in->arena, "%d", bytes);
+    if (!begin_instance(in, arena_printf(in->arena, "gather_rows %s", suffix)))
+        return;
+    define(in, "EXPERT_NAME(kernel)", "kernel##_%s", suffix);
+    define_number(in, "EXPERT_BYTES", bytes);
+    include(in, "expert_rows.cuh");
+    kernel(in, "gather_rows", suffix);
+}
+
+static void combine_rows(Instances *in, DType dtype, int64_t width)
+{
+    FloatName f = float_name(dtype);
+    int columns = rt_instance_columns(width, f.bytes);
+    const char *suffix = arena_printf(in->arena, "%s_%d", f.name, columns);
+    if (!begin_instance(in, arena_printf(in->arena, "combine_rows %s", suffix)))
+        return;
+    define(in, "EXPERT_NAME(kernel)", "kernel##_%s", suffix);
+    define(in, "EXPERT_ELEMENT", "%s", f.element);
+    define(in, "EXPERT_READ", "parc_read_%s", f.name);
+    define(in, "EXPERT_WRITE", "parc_write_%s", f.name);
+    define_number(in, "EXPERT_COLUMNS", columns);
+    include(in, "expert_rows.cuh");
+    kernel(in, "combine_rows", suffix);
+}
+
+static void grouped_matmul(Instances *in, const Op *op)
+{
+    GroupedPlan plan;
+    ParcGrouped s = grouped_call(in->p, op);
+    FloatName f = float_name(op->arg[0]->type.dtype), out = float_name(op->out[0]->type.dtype);
+    rt_grouped_plan(&plan, &s);
+    const char *symbol = arena_strdup(in->arena, plan.symbol);
+    if (!begin_instance(in, symbol))
+        return;
+    define(in, "GROUPED_NAME(kernel)", "%s", symbol);
+    define_number(in, "GROUPED_KIND", plan.kind);
+    define(in, "GROUPED_TYPE", "%s", f.tile);
+    define(in, "GROUPED_ELEMENT", "%s", f.element);
+    define(in, "GROUPED_RESULT", "%s", out.element);
+    define(in, "GROUPED_WRITE", "parc_write_%s", out.name);
+    define_number(in, "GROUPED_ROWS", plan.rows);
+    define_number(in, "GROUPED_VECTORS", plan.vectors);
+    include(in, "grouped_matmul.cuh");
+    cuda_kernel_number(in->kernels, symbol);
+}
+
+/* The elements of pairs are rows of one. */
+static void experts(Instances *in, const Op *op)
+{
+    bool pairs = op->kind == OP_gather_pairs || op->kind == OP_scatter_pairs;
+    const Type *t = &op->out[0]->type;
+    int64_t width = pairs ? 1 : type_local_dim(t, &in->p->mesh, t->ndim - 1);
+    if (op_is_grouped_matmul(op->kind))
+        grouped_matmul(in, op);
+    else if (op->kind == OP_group_rows)
+        group_rows(in);
+    else if (op->kind == OP_gather_rows || op->kind == OP_gather_pairs)
+        gather_rows(in, t->dtype, width);
+    else
+        combine_rows(in, t->dtype, width);
+}
+
 static void copies(Instances *in)
 {
     static const char *const name[] = {"copy_strided", "copy_transposed", NULL};
@@ -345,6 +418,10 @@ static void instances_of(Instances *in, const Op *op)
     }
     if (op_is_conv(op->kind)) {
         conv(in, op);
+        return;
+    }
+    if (op_is_of_experts(op->kind)) {
+        experts(in, op);
         return;
     }
     switch ((int)op->kind) {

@@ -21,7 +21,7 @@
 #include "ir/analysis/alias.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
 #include "runtime/cuda/conv/rt_conv_workspace.h"
-#include "runtime/cuda/core/rt_instances.h"
+#include "runtime/cuda/core/rt_experts_plan.h"
 
 /* Bytes: a cache line; what CUDA's allocator guarantees. */
 enum { CPU_ALIGNMENT = 64, CUDA_ALIGNMENT = 256, CUDA_PAGE = 2 << 20 };
@@ -156,6 +156,11 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     case OP_all_gather:
     case OP_reduce_scatter:
     case OP_all_to_all: return move_staging(p, op);
+    case OP_group_rows: {
+        ParcGroups of = groups_call(p, op);
+        const int64_t *shape = attr_shape(op)->v;
+        return rt_group_bytes(&of, shape[2], shape[4]);
+    }
     case OP_topk: return rt_topk_bytes(topk_rows(p, op), attr_n(op));
     }
     return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;

@@ -6,7 +6,6 @@
  * its gather moves no data. Another target may lack the call or the shared
  * memory. A dump may also have been edited.
  */
-#include "codegen/experts_call.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/numbers.h"
 #include "codegen/target/target.h"
@@ -30,18 +29,6 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op)
                attr_spec(op));
     diag_help(p->diag, "continue the dump before the pass matmul, which "
                        "transposes operands of such einsums");
-    return false;
-}
-
-/* Only the CPU has the ops of a mixture of experts yet. */
-static bool has_experts(const Program *p, const TargetInfo *t, const Op *op)
-{
-    if (t->target == TARGET_CPU || !op_is_of_experts(op->kind))
-        return true;
-    diag_error(p->diag, op->loc, "programs for --target cuda have no '%s' yet",
-               op_info(op->kind)->name);
-    diag_help(p->diag, "compile for --target cpu; the execution plan of the program for GPUs is "
-                       "printed by --emit plan");
     return false;
 }
 
@@ -69,7 +56,7 @@ bool target_can_run(const Program *p, const TargetInfo *t)
         for_ops(op, p->step) {
             if (!can_do(p, t, op))
                 return refuse(p, t, op->loc, op_info(op->kind)->name);
-            if (!is_matmul(p, t, op) || !has_experts(p, t, op))
+            if (!is_matmul(p, t, op))
                 return false;
         }
     }

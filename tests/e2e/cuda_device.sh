@@ -7,7 +7,7 @@ standin=tests/standin
 export BUILD
 flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
 objects=
-for name in attention/rt_attention_own conv/rt_conv_own rt_kernels; do
+for name in attention/rt_attention_own conv/rt_conv_own rt_kernels rt_cuda_experts; do
     # shellcheck disable=SC2086
     ${CC:-cc} $flags -include $standin/device_names.h \
         -c -o "$work/$(basename $name).o" "runtime/cuda/$name.c" || exit 1
@@ -16,7 +16,7 @@ done
 "$BUILD/unit/instances" --text >"$work/device.cu"
 # shellcheck disable=SC2086
 $standin/build "$work/device.cu" "$work/device.so" &&
-    $standin/build -program $standin/device_test.c $objects \
+    $standin/build -program $standin/device_test.c $standin/device_experts.c $objects \
         "$BUILD/libparc_rt.a" -fopenmp -ldnnl -lm -o "$work/device_test" ||
     exit 1
 "$work/device_test" "$work/device.so"

@@ -23,6 +23,13 @@ for type in ${TYPES:-$(few_or_all "" "f32 bf16")}; do
     spills_nothing "heads, parts of the queries, $type" tests/data/heads.pdl \
         -D precision="$type" --mesh 1x2
 done
+# Tiles of 64 rows, with sizes that are no vectors, and of 128 rows.
+for type in $(few_or_all bf16 "f32 bf16"); do
+    in_all spills_nothing "experts of odd sizes, $type" tests/data/experts.pdl --plan units \
+        -D precision="$type" -D hidden=43
+    spills_nothing "large experts, $type" tests/data/experts.pdl --plan units \
+        -D precision="$type" -D batch=96 -D dim=128 -D hidden=256
+done
 for type in $(few_or_all f32 "f32 bf16"); do
     for n in $(few_or_all 5000 "4096 5000 9000 100001"); do
         spills_nothing "rows of $n, $type" tests/data/rows.pdl \

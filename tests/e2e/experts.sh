@@ -87,7 +87,4 @@ word() { # word FROM TO MESSAGE: an argument of MoE
 }
 check "another router" word sigmoid mean "the router must be softmax or sigmoid"
 check "another balance" word "0.01, bias" "0.01, mean" "balance must be none or bias"
-check "GPUs" sh -c "! '$PARC' tests/data/experts.pdl --plan units -o '$work/gpu' 2>'$work/message' &&
-    grep -q \"programs for --target cuda have no 'group_rows' yet\" '$work/message' &&
-    '$PARC' tests/data/experts.pdl --plan units --emit plan"
 finish

@@ -76,6 +76,7 @@ compiles muon examples/llama.pdl 2x2 -D 'optimizer=Muon(groups=group(
 compiles adafactor examples/llama.pdl 2x2 -D optimizer=Adafactor
 compiles orders tests/data/topk.pdl 2x2
 compiles convolutions tests/data/conv.pdl 2x2
+compiles experts tests/data/experts.pdl 2x2 --plan units -D precision=bf16
 in_all compiles convolutions-bf16 tests/data/conv.pdl 2x2 -D precision=bf16
 in_all compiles orders-bf16 tests/data/topk.pdl 2x2 -D precision=bf16
 in_all compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256

@@ -133,7 +133,33 @@ static const ConvCase conv_cases[] = {
     {2, 2, 1, 2, 3, 3, 8, 1, 2, 0, 1},
 };
 
+/* A mixture of experts; `choice`: how pairs choose experts, 0 all of them, 1 the last one, 2 two
+ * of them, 3 some ids that no expert has. */
+typedef struct ExpertsCase {
+    int type, out;
+    int64_t g, h, b, s, k, x, r; /* ParcGroups */
+    int64_t shards, experts, first;
+    int64_t f, d;
+    int choice;
+} ExpertsCase;
+
+static const ExpertsCase experts_cases[] = {
+    {0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 0},
+    {0, 0, 1, 1, 4, 20, 2, 1, 160, 1, 8, 0, 33, 20, 0},
+    {0, 0, 1, 1, 2, 150, 1, 1, 300, 1, 2, 0, 140, 24, 2},
+    {0, 0, 2, 3, 2, 4, 2, 2, 9, 4, 2, 1, 20, 12, 0},
+    {0, 1, 2, 1, 1, 40, 2, 1, 80, 1, 3, 0, 24, 140, 2},
+    {1, 1, 1, 1, 3, 7, 2, 1, 42, 1, 5, 0, 16, 17, 1},
+    {1, 0, 2, 2, 2, 3, 3, 1, 7, 3, 3, 0, 8, 24, 3},
+    {1, 1, 1, 2, 2, 80, 1, 1, 200, 1, 2, 0, 160, 136, 2},
+    {1, 0, 3, 1, 1, 90, 1, 2, 50, 3, 2, 1, 136, 40, 0},
+    {2, 2, 1, 1, 2, 40, 2, 1, 160, 1, 4, 0, 40, 72, 0},
+    {2, 0, 1, 1, 1, 30, 2, 1, 60, 1, 40, 0, 24, 9, 3},
+    {0, 0, 1, 2, 3, 700, 3, 1, 6400, 2, 300, 1, 4, 4, 0}, /* several parts of pairs */
+};
+
 enum {
+    EXPERTS_CASES = sizeof experts_cases / sizeof experts_cases[0],
     CONV_CASES = sizeof conv_cases / sizeof conv_cases[0],
     TOPK_CASES = sizeof topk_cases / sizeof topk_cases[0],
     ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],

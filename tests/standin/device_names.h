@@ -9,3 +9,9 @@
 #define parc_embedding_grad cuda_embedding_grad
 #define parc_topk cuda_topk
 #define parc_topk_grad cuda_topk_grad
+#define parc_group_rows cuda_group_rows
+#define parc_gather_rows cuda_gather_rows
+#define parc_combine_rows cuda_combine_rows
+#define parc_gather_pairs cuda_gather_pairs
+#define parc_scatter_pairs cuda_scatter_pairs
+#define parc_grouped_matmul cuda_grouped_matmul

@@ -21,6 +21,7 @@
 #include "cuda/core/rt_cuda_launch.h"
 #include "cuda/core/rt_instances.h"
 #include "device_cases.h"
+#include "device_experts.h"
 #include "engine.h"
 #include "rt.h"
 #include "test_numbers.h"
@@ -292,21 +293,6 @@ static void topk(const TopkCase *c)
 
 /* ---- convolutions --------------------------------------------------------- */
 
-/* The CPU's sums have another order. */
-static bool near(ParcType type, const void *is, const void *should, int64_t n)
-{
-    static const double ulp[] = {[PARC_F32] = 1e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
-    double worst = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float got, want;
-        rt_widen(&got, type, rt_element(type, is, i), 1);
-        rt_widen(&want, type, rt_element(type, should, i), 1);
-        double e = fabs((double)got - want) - ulp[type] * fabs((double)want) - 1e-5;
-        worst = e > worst || e != e ? e : worst;
-    }
-    return worst <= 0;
-}
-
 static void conv(const ConvCase *c, ParcConvResult computes)
 {
     ParcRt cpu = {.threads = 1}, cuda = {.threads = 1};
@@ -335,7 +321,7 @@ static void conv(const ConvCase *c, ParcConvResult computes)
     test.errors = 0;
     parc_conv(&cpu, parc_conv_new(&cpu, &s), first, second, should);
     rt_conv_own(&cuda, &s, first, second, is);
-    check(test.errors == 0 && near(s.out, is, should, n[computes]), what);
+    check(test.errors == 0 && test_near(s.out, is, should, n[computes]), what);
 }
 
 /* ---- copies -------------------------------------------------------------- */
@@ -447,6 +433,9 @@ static void small(void)
         topk(&topk_cases[i]);
     for (int i = 0; i < 3 * CONV_CASES; i++)
         conv(&conv_cases[i / 3], (ParcConvResult)(i % 3));
+    test.block_memory = RT_SHARED_MIN;
+    for (int i = 0; i < EXPERTS_CASES; i++)
+        device_experts(i, check, &test.errors);
     for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++)
         copy(&copy_cases[i]);
     rows(PARC_F32, 8, 12, 5, 8);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine.h"
+#include "parc_attention.h"
 #include "parc_rt.h"
 #include "common/type.h"
 #include "unit/value_of.h"
@@ -36,6 +37,21 @@ static inline double test_distance(ParcType type, const void *is,
         top = fabs((double)y) > top ? fabs((double)y) : top;
     }
     return worst / top;
+}
+
+/* Whether results are equal up to rounding and the order of sums. */
+static inline bool test_near(ParcType type, const void *is, const void *should, int64_t n)
+{
+    static const double ulp[] = {[PARC_F32] = 1e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float got, want;
+        rt_widen(&got, type, rt_element(type, is, i), 1);
+        rt_widen(&want, type, rt_element(type, should, i), 1);
+        double e = fabs((double)got - want) - ulp[type] * fabs((double)want) - 1e-5;
+        worst = e > worst || e != e ? e : worst;
+    }
+    return worst <= 0;
 }
 
 /* The results of attention and of its gradient. */

@@ -132,6 +132,29 @@ static void conv(Text *t, const ConvCase *c)
     ir_op(&t->b, OP_conv_grad_weight, 2, (Value *[]){dy, x}, attr, "dw");
 }
 
+/* The rank's shards are all of a program without a mesh. */
+static void experts(Text *t, const ExpertsCase *c)
+{
+    DType type = dtype_of[c->type];
+    int64_t b = c->g * c->b, s = c->h * c->s, all = c->x * c->experts;
+    Value *ids = tensor(t, DT_I32, (int64_t[]){b, s, c->k, 0});
+    Value *by = tensor(t, type, (int64_t[]){b, s, c->k, 0});
+    Value *x = tensor(t, type, (int64_t[]){b, s, c->d, 0});
+    Value *w = tensor(t, type, (int64_t[]){all, c->f, c->d, 0});
+    Value *y = tensor(t, type, (int64_t[]){c->g, c->h, c->x, c->r, c->f, 0});
+    Attr shape[MAX_ATTRS] = {{.l = {5, {c->g, c->h, c->x, c->r, c->experts}}}};
+    Attr none[MAX_ATTRS] = {{0}}, out[MAX_ATTRS] = {{.i = dtype_of[c->out]}};
+    Op *group = ir_op(&t->b, OP_group_rows, 1, &ids, shape, "g");
+    Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
+    Value *rows = ir_value(&t->b, OP_gather_rows, 3, (Value *[]){x, pair, row}, none, "r");
+    ir_op(&t->b, OP_combine_rows, 3, (Value *[]){rows, pair, row}, none, "c");
+    by = ir_value(&t->b, OP_gather_pairs, 3, (Value *[]){by, pair, row}, none, "p");
+    ir_op(&t->b, OP_scatter_pairs, 3, (Value *[]){by, pair, row}, none, "s");
+    ir_op(&t->b, OP_grouped_matmul, 3, (Value *[]){rows, w, ends}, out, "y");
+    ir_op(&t->b, OP_grouped_matmul_grad_rows, 3, (Value *[]){y, w, ends}, out, "dx");
+    ir_op(&t->b, OP_grouped_matmul_grad_weight, 3, (Value *[]){y, rows, ends}, out, "dw");
+}
+
 static void others(Text *t)
 {
     Value *x = tensor(t, DT_F32, (int64_t[]){3, 4, 0});
@@ -151,6 +174,8 @@ static void every_case(Text *t)
         topk(t, &topk_cases[i]);
     for (int i = 0; i < CONV_CASES; i++)
         conv(t, &conv_cases[i]);
+    for (int i = 0; i < EXPERTS_CASES; i++)
+        experts(t, &experts_cases[i]);
     others(t);
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }

@@ -41,7 +41,7 @@ static inline int rt_topk_few(int64_t width, int64_t n)
 static inline int64_t rt_topk_blocks(int64_t rows, int64_t n)
 {
     const int64_t most_bytes = (int64_t)128 << 20, most_blocks = 1056;
-    int64_t most = n > TOPK_TILE ? most_bytes / (16 * n) : most_blocks;
+    int64_t most = n > SORT_TILE ? most_bytes / (16 * n) : most_blocks;
     most = most < 1 ? 1 : most;
     return rows < most ? rows : most;
 }
@@ -59,7 +59,7 @@ static inline void rt_conv_symbol(char *to, size_t size, int kind, const char *t
 /* The workspace of topk, in bytes. */
 static inline int64_t rt_topk_bytes(int64_t rows, int64_t n)
 {
-    return n > TOPK_TILE ? rt_topk_blocks(rows, n) * 16 * n : 0;
+    return n > SORT_TILE ? rt_topk_blocks(rows, n) * 16 * n : 0;
 }
 
 #endif

@@ -84,24 +84,29 @@ PARC_DEVICE void tile_fill(float *x, int n, float value)
 
 /* ---- loads to shared memory ---------------------------------------------- */
 
-/* Copies 16 bytes of a tile's row from `x`. Elements from `width` on are
+/* Copies 16 bytes of a tile's row from `x`, element by element. Elements from `width` on are
  * zeros, as is a row that is not `there`. */
-PARC_DEVICE void tile_piece(int type, void *to, const void *x, int column,
-                            int width, int there)
+PARC_DEVICE void tile_elements(int type, void *to, const void *x, int column, int width,
+                               int there)
 {
-    int many = tile_half(type) ? 8 : 4;
-    if (width % many == 0) {
-        copy_async16_if(there && column < width, to, x);
-        return;
-    }
     PARC_UNROLL
-    for (int i = 0; i < many; i++) {
+    for (int i = 0; i < (tile_half(type) ? 8 : 4); i++) {
         int held = there && column + i < width;
         if (tile_half(type))
             ((uint16_t *)to)[i] = held ? ((const uint16_t *)x)[i] : 0;
         else
             ((float *)to)[i] = held ? ((const float *)x)[i] : 0.0f;
     }
+}
+
+/* The same, asynchronously if rows are multiples of 16 bytes. */
+PARC_DEVICE void tile_piece(int type, void *to, const void *x, int column,
+                            int width, int there)
+{
+    if (width % (tile_half(type) ? 8 : 4) == 0)
+        copy_async16_if(there && column < width, to, x);
+    else
+        tile_elements(type, to, x, column, width, there);
 }
 
 /* Loads rows [rows, width], `stride` elements apart, to a tile with rows of

@@ -11,7 +11,7 @@
  * threads add to one element, and every run adds in the same order. Rows
  * without a position become zeros.
  */
-#include "parc_device.h"
+#include "block_sort.h"
 
 #ifndef PARC_EMBEDDING_GRAD
 #define PARC_EMBEDDING_GRAD
@@ -20,18 +20,6 @@ enum {
     LOOKUP_LIST = 3072,  /* the list is processed when it may not hold another
                             round */
 };
-
-/* The sum of `own_count` over the lanes before this one. */
-PARC_DEVICE int lookup_before(int own_count)
-{
-    int lane = lane_index(), sum = own_count;
-    PARC_UNROLL
-    for (int d = 1; d < PARC_WARP; d *= 2) {
-        int other = warp_shuffle_int(sum, (lane - d) & (PARC_WARP - 1));
-        sum += lane >= d ? other : 0;
-    }
-    return sum - own_count;
-}
 #endif
 
 /* Adds rows position[from … to - 1] of dy to a row of grad; `fresh`: grad is
@@ -103,7 +91,7 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
             own[i] = row >= 0 && row < own_rows ? (int)row : -1;
             own_count += own[i] >= 0;
         }
-        int to = held + lookup_before(own_count);
+        int to = held + warp_before(own_count);
         if (lane_index() == PARC_WARP - 1)
             warp_count[half][warp_index()] = to - held + own_count;
         block_barrier();

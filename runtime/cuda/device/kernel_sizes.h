@@ -9,7 +9,7 @@ enum {
     KERNEL_THREADS = 256, /* of a block; attention's kernels have their own */
     COPY_TILE = 32, /* rows and columns of a transposing copy's tile */
     LOOKUP_ROWS = 128, /* maximum rows of a table in a block that sums them */
-    TOPK_TILE = 2048, /* keys of a row that a block sorts in shared memory */
+    SORT_TILE = 2048, /* keys that a block sorts in shared memory */
     TOPK_FEW = 16, TOPK_SHORT = 1024, /* n and width for which a warp finds n elements */
 };
 
@@ -29,5 +29,18 @@ enum { TILE_F32, TILE_BF16, TILE_F16 };
 /* Elements of a row of weights through which the lanes of a warp exchange them,
  * in f32. */
 #define ATTENTION_WEIGHT_ROW(columns) ((columns) + 4)
+
+/* Grouped matmuls: columns of a tile; buffers for parts of the operands; tiles of rows that
+ * blocks compute before the next columns. */
+enum { GROUPED_COLUMNS = 128, GROUPED_STAGES = 3, GROUPED_BAND = 8 };
+/* Elements of the sums that a part has; elements of its tiles of a and b, for what is computed
+ * (ParcGroupedResult). */
+#define GROUPED_DEPTH(type) ((type) == TILE_F32 ? 16 : 32)
+#define GROUPED_A_TILE(kind, type, rows)                                       \
+    ((kind) == 2 ? GROUPED_DEPTH(type) * ATTENTION_ROW(type, rows)             \
+                 : (rows) * ATTENTION_ROW(type, GROUPED_DEPTH(type)))
+#define GROUPED_B_TILE(kind, type)                                             \
+    ((kind) == 0 ? GROUPED_COLUMNS * ATTENTION_ROW(type, GROUPED_DEPTH(type))  \
+                 : GROUPED_DEPTH(type) * ATTENTION_ROW(type, GROUPED_COLUMNS))
 
 #endif

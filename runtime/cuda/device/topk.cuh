@@ -6,10 +6,10 @@
  *
  * topk_few: a warp finds the largest key of a row, then the largest of those below it, and so
  * on. topk: a block determines the n-th largest key digit by digit, lists the keys from that
- * one on, and sorts the list: parts of TOPK_TILE keys in shared memory, which it merges in
+ * one on, and sorts the list: parts of SORT_TILE keys in shared memory, which it merges in
  * its workspace. Keys differ, so the result does not depend on the order of the list.
  */
-#include "parc_device.h"
+#include "block_sort.h"
 
 #ifndef PARC_TOPK
 #define PARC_TOPK
@@ -34,51 +34,6 @@ PARC_DEVICE uint64_t topk_warp_max(uint64_t x)
         x = other > x ? other : x;
     }
     return x;
-}
-
-/* The sum of `own` over the threads of the block before this one; `total` has an entry for
- * each warp. */
-PARC_DEVICE int topk_before(int own, int32_t *total)
-{
-    int lane = lane_index(), sum = own;
-    PARC_UNROLL
-    for (int d = 1; d < PARC_WARP; d *= 2) {
-        int other = warp_shuffle_int(sum, (lane - d) & (PARC_WARP - 1));
-        sum += lane >= d ? other : 0;
-    }
-    if (lane == PARC_WARP - 1)
-        total[warp_index()] = sum;
-    block_barrier();
-    sum -= own;
-    for (int w = 0; w < warp_index(); w++)
-        sum += total[w];
-    return sum;
-}
-
-/* Sorts the first n keys of the tile, n <= TOPK_TILE, in descending order; the others up to
- * the next power of 2 become 0. A bitonic sort. The caller has written them without a
- * barrier. */
-PARC_DEVICE void topk_sort_tile(uint64_t *tile, int n)
-{
-    int padded = 2;
-    while (padded < n)
-        padded *= 2;
-    for (int i = n + thread_index(); i < padded; i += KERNEL_THREADS)
-        tile[i] = 0;
-    for (int size = 2; size <= padded; size *= 2)
-        for (int stride = size / 2; stride > 0; stride /= 2) {
-            block_barrier();
-            PARC_ROLL
-            for (int i = thread_index(); i < padded / 2; i += KERNEL_THREADS) {
-                int a = 2 * i - (i & (stride - 1)), b = a + stride;
-                uint64_t x = tile[a], y = tile[b];
-                if ((x < y) == ((a & size) == 0)) {
-                    tile[a] = y;
-                    tile[b] = x;
-                }
-            }
-        }
-    block_barrier();
 }
 
 /* Merges pairs of sorted runs of `run` keys, a multiple of TOPK_PIECE, of n keys. A piece of
@@ -207,7 +162,7 @@ PARC_DEVICE void TOPK_NAME(topk_list)(uint64_t *list, const TOPK_ELEMENT *x, int
     PARC_ROLL
     for (int at = thread_index(); at < width; at += KERNEL_THREADS)
         own += TOPK_KEY(x, at, largest) >= bound;
-    int to = topk_before(own, total);
+    int to = block_before(own, total);
     PARC_ROLL
     for (int at = thread_index(); own > 0 && at < width; at += KERNEL_THREADS) {
         uint64_t key = TOPK_KEY(x, at, largest);
@@ -216,21 +171,21 @@ PARC_DEVICE void TOPK_NAME(topk_list)(uint64_t *list, const TOPK_ELEMENT *x, int
     }
 }
 
-/* Sorts n keys, those of the row x, or of the list if x is NULL: parts of TOPK_TILE keys,
+/* Sorts n keys, those of the row x, or of the list if x is NULL: parts of SORT_TILE keys,
  * which are merged. Returns the sorted list: `list` or `other`. */
 PARC_DEVICE uint64_t *TOPK_NAME(topk_sort)(uint64_t *list, uint64_t *other, uint64_t *tile,
                                            const TOPK_ELEMENT *x, int n, int largest)
 {
-    for (int at = 0; at < n; at += TOPK_TILE) {
-        int held = n - at < TOPK_TILE ? n - at : TOPK_TILE;
+    for (int at = 0; at < n; at += SORT_TILE) {
+        int held = n - at < SORT_TILE ? n - at : SORT_TILE;
         for (int i = thread_index(); i < held; i += KERNEL_THREADS)
             tile[i] = x ? TOPK_KEY(x, at + i, largest) : list[at + i];
-        topk_sort_tile(tile, held);
+        block_sort(tile, held);
         for (int i = thread_index(); i < held; i += KERNEL_THREADS)
             list[at + i] = tile[i];
         block_barrier();
     }
-    for (int run = TOPK_TILE; run < n; run *= 2) {
+    for (int run = SORT_TILE; run < n; run *= 2) {
         uint64_t *from = list;
         topk_merge(other, from, run, n);
         list = other;
@@ -248,10 +203,10 @@ TOPK_NAME(topk)(TOPK_ELEMENT *__restrict__ values, int32_t *__restrict__ ids,
                 int64_t chosen, int64_t largest_first, uint64_t *scratch, int64_t blocks)
 {
     const int width = (int)columns, n = (int)chosen, largest = largest_first != 0;
-    PARC_SHARED uint64_t tile[TOPK_TILE];
+    PARC_SHARED uint64_t tile[SORT_TILE];
     PARC_SHARED int32_t count[TOPK_DIGITS * KERNEL_THREADS];
     PARC_SHARED int32_t total[TOPK_DIGITS], warp_total[TOPK_WARPS];
-    uint64_t *list = n > TOPK_TILE ? scratch + block_index() * 2 * n : tile;
+    uint64_t *list = n > SORT_TILE ? scratch + block_index() * 2 * n : tile;
     for (int64_t row = block_index(); row < rows; row += blocks) {
         const TOPK_ELEMENT *from = x + row * width;
         const TOPK_ELEMENT *unlisted = n < width ? (const TOPK_ELEMENT *)0 : from;
@@ -260,15 +215,15 @@ TOPK_NAME(topk)(TOPK_ELEMENT *__restrict__ values, int32_t *__restrict__ ids,
             uint64_t bound =
                 TOPK_NAME(topk_bound)(from, width, n, largest, count, total);
             TOPK_NAME(topk_list)(list, from, width, bound, largest, warp_total);
-            if (n > TOPK_TILE)
+            if (n > SORT_TILE)
                 block_barrier();
         }
-        if (n > TOPK_TILE) {
+        if (n > SORT_TILE) {
             sorted = TOPK_NAME(topk_sort)(list, list + n, tile, unlisted, n, largest);
         } else {
             for (int i = thread_index(); n == width && i < n; i += KERNEL_THREADS)
                 tile[i] = TOPK_KEY(from, i, largest);
-            topk_sort_tile(tile, n);
+            block_sort(tile, n);
         }
         for (int j = thread_index(); j < n; j += KERNEL_THREADS) {
             int32_t at = parc_order_index(sorted[j]);

@@ -1,0 +1,25 @@
+#!/bin/sh
+# cuda_experts.sh: CUDA programs of mixtures of experts, on the stand-ins: they have the losses
+# of one CPU rank, whether queued work runs early or late; an access of each kernel is checked.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+
+model=tests/data/experts.pdl
+"$PARC" $model --target cpu --threads 1 --plan units -o "$work/one" &&
+    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
+
+follows() { # follows KIND TOLERANCE MESH [OPTIONS…]: KIND is that of cuda_run
+    kind=$1 most=$2 mesh=$3 at=$work/$3
+    shift 3
+    cuda_tree "$at" $model --mesh "$mesh" "$@" || return
+    for order in early late; do
+        cuda_run "$at" "$kind" $order --steps 6 --seed 3 --log "$at.log" &&
+            same_curve "$at.log" "$work/one.log" "$most" || return
+    done
+    rm -rf "$at"
+}
+check "one GPU" follows checked 2e-5 1x1 --plan units
+check "dp=2 tp=2" follows fast 2e-5 2x2 --plan units
+in_all check "recomputation, dp=4" follows fast 2e-5 4x1 --plan again
+in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16
+finish

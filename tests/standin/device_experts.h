@@ -1,0 +1,10 @@
+/* device_experts.h: declares the cases of mixtures of experts of device_test.c. */
+#ifndef PARC_TESTS_STANDIN_DEVICE_EXPERTS_H
+#define PARC_TESTS_STANDIN_DEVICE_EXPERTS_H
+
+#include <stdbool.h>
+
+/* Compares case i of experts_cases with the CPU's functions; launches add to *errors. */
+void device_experts(int i, void (*check)(bool fine, const char *what), int *errors);
+
+#endif

@@ -8,6 +8,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "forecast/rates.h"
 #include "runtime/cuda/core/rt_collective_blocks.h"
+#include "runtime/cuda/core/rt_experts_plan.h"
 
 const char *const work_class_name[WORK_CLASSES] = {
     "matmul", "attention", "kernel", "lookup", "copy", "collective", "transfer", "send"};
@@ -55,6 +56,21 @@ double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t col
     return machine_value(m, matmul_start) + (moved > least ? moved : least);
 }
 
+double grouped_seconds(const Machine *m, OpKind kind, int64_t experts, int64_t rows,
+                       int64_t columns, int64_t k, int operand_bytes, int64_t bytes, double sms)
+{
+    bool gradient = kind == OP_grouped_matmul_grad_weight, half = operand_bytes == 2;
+    double tile = rt_grouped_rows(rows), down = (double)rows / tile;
+    double across = ceil((double)columns / GROUPED_COLUMNS);
+    double tiles = (double)experts * (gradient ? ceil(down) : down + 0.5) * across;
+    double peak = half ? machine_value(m, peak_bf16) * machine_value(m, matmul_mma)
+                       : machine_value(m, peak_f32);
+    double rate = peak * machine_value(m, matmul_sustained) / machine_value(m, device_sms);
+    double flops = 2 * tile * GROUPED_COLUMNS * (double)k;
+    double seconds = ceil(tiles / sms) * (flops / rate + machine_value(m, matmul_wave));
+    return machine_value(m, matmul_start) + fmax((double)bytes / memory_rate(m), seconds);
+}
+
 static double matmul_work_seconds(const Machine *m, const Statement *s, double sms,
                                   double *spread)
 {
@@ -62,6 +78,11 @@ static double matmul_work_seconds(const Machine *m, const Statement *s, double s
                                spread);
     if (rate > 0)
         return s->flops / rate;
+    if (op_is_grouped_matmul(s->op->kind) && !machine_is_cpu(m)) {
+        *spread = machine_spread(m, matmul_mma);
+        return grouped_seconds(m, s->op->kind, s->batch, s->m, s->n, s->k,
+                               (int)dtype_size(s->type[0]), s->bytes, sms);
+    }
     *spread = machine_spread(m, matmul_sustained);
     return (double)s->calls * matmul_seconds(m, s->batch, s->m, s->n, s->k,
                                              (int)dtype_size(s->type[0]),
@@ -335,11 +356,17 @@ WorkClass work_class(OpKind op)
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }
 
+/* Whether the machine's library has a kernel that keeps its multiprocessors to its end. */
+static bool is_persistent(const Machine *m, const Statement *s)
+{
+    return machine_value(m, matmul_persistent) > 0 && !op_is_grouped_matmul(s->op->kind);
+}
+
 /* The multiprocessors for which the matmul's kernel is chosen. */
 static double matmul_sms(const Machine *m, const Statement *s)
 {
     double sms = machine_value(m, device_sms);
-    bool leaves = s->op->concurrent && machine_value(m, matmul_persistent) > 0;
+    bool leaves = s->op->concurrent && is_persistent(m, s);
     return leaves ? sms - rt_collective_blocks((int)sms) : sms;
 }
 
@@ -350,7 +377,7 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
     switch (w->class) {
     case WORK_MATMUL:
         w->seconds = matmul_work_seconds(m, s, matmul_sms(m, s), &w->spread);
-        w->persistent = machine_value(m, matmul_persistent) > 0 && !s->op->concurrent;
+        w->persistent = is_persistent(m, s) && !s->op->concurrent;
         break;
     case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
     case WORK_KERNEL:

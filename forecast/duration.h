@@ -1,7 +1,8 @@
 /* duration.h: the time of each statement of a step on an idle machine, and what it uses
  * of the resources that statements share.
  *
- *   matmul       tiles and waves, with the parts of k that fill the device
+ *   matmul       tiles and waves, with the parts of k that fill the device; of a grouped
+ *                matmul on GPUs those of parc's kernel
  *   attention    tiles of queries, and the rate of its products
  *   kernel       bytes, by the kernel's form: elementwise, by row, by column
  *   collective   start + fill * sqrt(bytes) + bytes / rate of the kind and group
@@ -100,5 +101,11 @@ double send_seconds(const Machine *m, int64_t bytes, bool between);
  * element of the operands, and of the result. */
 double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t columns,
                       int64_t k, int operand_bytes, int result_bytes, double sms);
+
+/* Seconds of a grouped matmul, or a gradient of one, on a GPU, whose `experts` have equally many
+ * rows; rows, columns and k are those of one product. `bytes`: all that it reads and writes. A
+ * tile of each expert's rows is half empty on average. */
+double grouped_seconds(const Machine *m, OpKind kind, int64_t experts, int64_t rows,
+                       int64_t columns, int64_t k, int operand_bytes, int64_t bytes, double sms);
 
 #endif

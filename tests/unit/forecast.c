@@ -175,6 +175,32 @@ static void check_matmuls(Check *c)
     arena_free(a);
 }
 
+/* Grouped matmuls of large experts reach the rate of their kernel; those of small ones are limited
+ * by tiles that are mostly empty, or by the bytes of the matrices. */
+static void check_grouped(Check *c)
+{
+    Arena *a = arena_new();
+    const char *error;
+    const Machine *h = machine_load(a, "h100-sxm", &error);
+    double rate = machine_value(h, peak_bf16) * machine_value(h, matmul_sustained) *
+                  machine_value(h, matmul_mma);
+    const int64_t rows = 8192, f = 14336, d = 4096;
+    double ideal = 2.0 * 8 * (double)(rows * f * d) / rate;
+    double t = grouped_seconds(h, OP_grouped_matmul, 8, rows, f, d, 2, 1, 132);
+    double dw = grouped_seconds(h, OP_grouped_matmul_grad_weight, 8, f, d, rows, 2, 1, 132);
+    CHECK(c, t > ideal && t < 1.05 * ideal);
+    CHECK(c, dw > ideal && dw < 1.05 * ideal);
+    CHECK(c, grouped_seconds(h, OP_grouped_matmul, 8, rows, f, d, 4, 1, 132) > 5 * t);
+    CHECK(c, grouped_seconds(h, OP_grouped_matmul, 8, rows, f, d, 2, 1, 100) > 1.2 * t);
+    double few = grouped_seconds(h, OP_grouped_matmul, 256, 16, 2048, d, 2, 1, 132);
+    double more = grouped_seconds(h, OP_grouped_matmul, 256, 32, 2048, d, 2, 1, 132);
+    CHECK(c, more < 1.5 * few);
+    CHECK(c, near(grouped_seconds(h, OP_grouped_matmul, 8, 16, f, d, 2, (int64_t)1 << 40, 132),
+                  machine_value(h, matmul_start) + (double)((int64_t)1 << 40) /
+                      (machine_value(h, hbm_rate) * machine_value(h, hbm_streaming))));
+    arena_free(a);
+}
+
 /* A size that was measured has its own rate, others one between those of the nearest. */
 static void check_rates(Check *c)
 {
@@ -270,6 +296,7 @@ int main(void)
 {
     Check c = {0};
     check_matmuls(&c);
+    check_grouped(&c);
     check_rates(&c);
     check_links(&c);
     check_errors(&c);

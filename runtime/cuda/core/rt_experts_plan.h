@@ -45,17 +45,22 @@ static inline int64_t rt_grouped_tiles(const ParcGrouped *s, int rows)
     return s->groups * s->x * most;
 }
 
-/* Tiles have as many rows as experts have on average, or rows of the gradient's matrices. */
+/* The rows of tiles, for experts with this number on average, or matrices of the gradient. */
+static inline int rt_grouped_rows(int64_t rows)
+{
+    enum { SMALL = 64, LARGE = 128, LARGE_FROM = 96 };
+    return rows < LARGE_FROM ? SMALL : LARGE;
+}
+
 static inline void rt_grouped_plan(GroupedPlan *p, const ParcGrouped *s)
 {
     static const char *const name[] = {"f32", "bf16", "f16"};
-    enum { SMALL = 64, LARGE = 128, LARGE_FROM = 96 };
     bool weight = s->computes == PARC_GROUPED_WEIGHT;
     int64_t columns = s->computes == PARC_GROUPED_Y ? s->f : s->d, size = s->type == PARC_F32 ? 4 : 2;
     int64_t strips = (columns + GROUPED_COLUMNS - 1) / GROUPED_COLUMNS;
     int type = s->type == PARC_F32 ? TILE_F32 : TILE_BF16;
     p->kind = (int)s->computes;
-    p->rows = (weight ? s->f : s->r / s->experts) < LARGE_FROM ? SMALL : LARGE;
+    p->rows = rt_grouped_rows(weight ? s->f : s->r / s->experts);
     p->vectors = s->f * size % 16 == 0 && s->d * size % 16 == 0;
     int64_t tiles = weight ? s->x * s->experts * ((s->f + p->rows - 1) / p->rows)
                            : (rt_grouped_tiles(s, p->rows) + GROUPED_BAND - 1) / GROUPED_BAND *

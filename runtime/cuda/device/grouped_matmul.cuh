@@ -53,7 +53,7 @@ GROUPED_NAME(grouped_matmul)(GROUPED_RESULT *__restrict__ out,
     PARC_SHARED int32_t total[KERNEL_THREADS / PARC_WARP];
     const int64_t band = GROUPED_BAND * strips, in_band = block_index() % band;
     const int64_t column = in_band / GROUPED_BAND * GROUPED_COLUMNS;
-    grouped_find(&tile, total, ends, groups * x * experts, x, r, experts, ROWS,
+    grouped_find(&tile, total, ends, (int)(groups * x * experts), (int)x, r, (int)experts, ROWS,
                  (int)(block_index() / band * GROUPED_BAND + in_band % GROUPED_BAND));
     held = tile.rows;
     row = tile.row;

@@ -217,38 +217,60 @@ typedef struct GroupedTile {
     int rows, matrix;
 } GroupedTile;
 
-/* The first row of an expert in its shard: entry i of [groups, x, experts]. */
-PARC_DEVICE int grouped_begin(const int32_t *ends, int64_t i, int64_t experts)
+/* Rows begin … end - 1 of a shard: those of expert `expert`, entry `at` of `ends` [groups, x,
+ * experts]. */
+typedef struct GroupedRows {
+    int at, expert, begin, end;
+} GroupedRows;
+
+PARC_DEVICE GroupedRows grouped_rows(const int32_t *ends, int at, int experts)
 {
-    return i % experts ? ends[i - 1] : 0;
+    GroupedRows x = {at, at % experts, 0, ends[at]};
+    if (x.expert > 0)
+        x.begin = ends[at - 1];
+    return x;
+}
+
+PARC_DEVICE void grouped_next_rows(GroupedRows *x, const int32_t *ends, int experts)
+{
+    x->at++;
+    x->expert = x->expert + 1 < experts ? x->expert + 1 : 0;
+    x->begin = x->expert > 0 ? x->end : 0;
+    x->end = ends[x->at];
+}
+
+PARC_DEVICE int grouped_tiles(const GroupedRows *x, int each)
+{
+    return (x->end - x->begin + each - 1) / each;
 }
 
 /* Finds tile `wanted` of the experts' rows, at most `each` rows of an expert in each, among n
  * entries of `ends`; the threads divide the entries. `tile` is in shared memory. */
-PARC_DEVICE void grouped_find(GroupedTile *tile, int32_t *total, const int32_t *ends, int64_t n,
-                              int64_t x, int64_t r, int64_t experts, int each, int wanted)
+PARC_DEVICE void grouped_find(GroupedTile *tile, int32_t *total, const int32_t *ends, int n,
+                              int x, int64_t r, int experts, int each, int wanted)
 {
-    int64_t span = (n + KERNEL_THREADS - 1) / KERNEL_THREADS, i = thread_index() * span;
-    int64_t to = i + span < n ? i + span : n;
-    int own = 0;
-    PARC_ROLL
-    for (int64_t j = i; j < to; j++)
-        own += (ends[j] - grouped_begin(ends, j, experts) + each - 1) / each;
+    int span = (n + KERNEL_THREADS - 1) / KERNEL_THREADS, first = thread_index() * span;
+    int left = n - first < span ? n - first : span, own = 0;
+    if (left > 0) {
+        GroupedRows rows = grouped_rows(ends, first, experts);
+        own = grouped_tiles(&rows, each);
+        for (int i = 1; i < left; i++) {
+            grouped_next_rows(&rows, ends, experts);
+            own += grouped_tiles(&rows, each);
+        }
+    }
     if (thread_index() == 0)
         tile->rows = 0;
     wanted -= block_before(own, total);
-    PARC_ROLL
-    for (; wanted >= 0 && wanted < own; i++) {
-        int begin = grouped_begin(ends, i, experts), rows = ends[i] - begin;
-        int tiles = (rows + each - 1) / each, left = rows - wanted * each;
-        if (wanted < tiles) {
-            tile->row = i / experts * r + begin + (int64_t)wanted * each;
-            tile->rows = left < each ? left : each;
-            tile->matrix = (int)(i / experts % x * experts + i % experts);
-            break;
-        }
-        wanted -= tiles;
-        own -= tiles;
+    if (wanted >= 0 && wanted < own) {
+        GroupedRows rows = grouped_rows(ends, first, experts);
+        PARC_ROLL
+        for (int tiles; wanted >= (tiles = grouped_tiles(&rows, each)); wanted -= tiles)
+            grouped_next_rows(&rows, ends, experts);
+        int begin = rows.begin + wanted * each, shard = rows.at / experts;
+        tile->row = shard * r + begin;
+        tile->rows = rows.end - begin < each ? rows.end - begin : each;
+        tile->matrix = shard % x * experts + rows.expert;
     }
     block_barrier();
 }
@@ -259,11 +281,12 @@ PARC_DEVICE void grouped_next(GroupedPart *p, const int32_t *ends, int64_t group
 {
     PARC_ROLL
     for (; p->left <= 0 && p->group < groups; p->group++) {
-        int64_t shard = p->group * x + matrix / experts, i = shard * experts + matrix % experts;
-        int begin = grouped_begin(ends, i, experts);
-        p->a = (shard * r + begin) * f;
-        p->b = (shard * r + begin) * d;
-        p->left = ends[i] - begin;
+        int64_t shard = p->group * x + matrix / experts;
+        GroupedRows rows = grouped_rows(ends, (int)(shard * experts + matrix % experts),
+                                        (int)experts);
+        p->a = (shard * r + rows.begin) * f;
+        p->b = (shard * r + rows.begin) * d;
+        p->left = rows.end - rows.begin;
     }
 }
 

@@ -104,6 +104,13 @@ static const OptionWord pipeline_words[] = {
      "the gradients of weights are computed where a rank would wait"},
     {0}};
 
+static const OptionWord dispatch_words[] = {
+    {"gather", DISPATCH_GATHER,
+     "a rank gets all tokens of its group; shares of the results are reduced and scattered"},
+    {"all_to_all", DISPATCH_ALL_TO_ALL,
+     "a rank gets the tokens of its experts, and returns their results"},
+    {0}};
+
 static const OptionWord exchange_words[] = {
     {"heads", EXCHANGE_HEADS,
      "a rank gets whole sequences of its part of the heads, and returns their results"},
@@ -120,6 +127,7 @@ typedef Checkpoint StructCHECKPOINT;
 typedef PlanSpec StructOFFLOAD;
 typedef Pipeline StructPIPELINE;
 typedef Context StructCONTEXT;
+typedef Experts StructEXPERTS;
 
 #define MOST 0x1p40 /* exact in a double, and products of two fit 128 bits */
 #define SIZE .low = 1, .high = MOST
@@ -144,8 +152,8 @@ const Option option_rows[OPTIONS] = {
 };
 
 const ClauseInfo clause_rows[CLAUSES] = {
-#define CLAUSE(id, name, form, scope, see, help, instead) \
-    [CL_##id] = {name, form, scope, see, help, instead},
+#define CLAUSE(id, name, form, scope, see, help) \
+    [CL_##id] = {name, form, scope, see, help},
 #define OPTION(...)
 #define OPTION_WITHOUT_FIELD(...)
 #include "ir/options.def"

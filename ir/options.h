@@ -31,6 +31,7 @@ typedef enum OptionScope {
     SCOPE_OFFLOAD,     /* PlanSpec: the items of the clause are words */
     SCOPE_PIPELINE,    /* Pipeline: the items of the clause are options */
     SCOPE_CONTEXT,     /* Context: options of its item, which is a word */
+    SCOPE_EXPERTS,     /* Experts */
 } OptionScope;
 
 /* What an option takes. Integers, flags and words may have fields of any
@@ -123,7 +124,6 @@ typedef struct ClauseInfo {
     const char *form;
     OptionScope scope;
     const char *see, *help;
-    const char *instead; /* as in Option */
 } ClauseInfo;
 
 /* Whether an item may have the option after its colon, or `train` as a setting.

@@ -172,6 +172,19 @@ typedef struct Context {
     Loc loc;
 } Context;
 
+/* How tokens reach experts on other ranks. */
+typedef enum Dispatch {
+    DISPATCH_GATHER,     /* tokens are gathered; results are reduced and scattered */
+    DISPATCH_ALL_TO_ALL, /* rows of tokens go to the ranks of their experts, and back */
+} Dispatch;
+
+/* The clause `expert_parallel`: its axes, major first, split the experts of modules. */
+typedef struct Experts {
+    uint32_t axes; /* 0: every rank has all experts */
+    Dispatch dispatch;
+    Loc loc;
+} Experts;
+
 typedef struct PlanSpec {
     const char *name;      /* "" for the plan that parc supplies by default */
     uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` or
@@ -186,6 +199,7 @@ typedef struct PlanSpec {
     Loc offload_loc;
     Pipeline pipeline;
     Context context;
+    Experts experts;
     Loc node_loc;     /* --node-size, on the command line */
     Loc loc;
 } PlanSpec;

@@ -203,9 +203,7 @@ static void clauses_table(Out *o)
     out(o, "| clause | effect |\n|---|---|\n");
     for (int k = 0; k < CLAUSES; k++) {
         const ClauseInfo *c = &clause_rows[k];
-        if (!c->instead)
-            out(o, "| [`%s %s`](#%s) | %s |\n", c->name, c->form, c->see,
-                c->help);
+        out(o, "| [`%s %s`](#%s) | %s |\n", c->name, c->form, c->see, c->help);
     }
     out(o, "\n");
 }
@@ -362,10 +360,15 @@ static void json_pipeline(Out *o, const Pipeline *plan)
     out(o, "]},\n   ");
 }
 
-static void json_context(Out *o, const Context *c)
+/* "context": {"axes": "cp", "exchange": "heads"} */
+static void json_axes_clause(Out *o, const Program *p, ClauseKind kind, uint32_t axes,
+                             const void *of)
 {
-    out(o, "\n    \"%s\": {", clause_name(CL_CONTEXT));
-    json_options(o, SCOPE_CONTEXT, 0, c);
+    const ClauseInfo *c = &clause_rows[kind];
+    if (!axes)
+        return;
+    out(o, "\n    \"%s\": {\"axes\": \"%s\"", c->name, user_axes_text(p, axes));
+    json_options(o, c->scope, 0, of);
     out(o, "},\n   ");
 }
 
@@ -397,8 +400,8 @@ void report_json_settings(Out *o, const Program *p)
     out(o, "%s],\n   ", plan->ncheckpoints ? "\n    " : "");
     if (plan->pipeline.axes)
         json_pipeline(o, &plan->pipeline);
-    if (plan->context.axes)
-        json_context(o, &plan->context);
+    json_axes_clause(o, p, CL_CONTEXT, plan->context.axes, &plan->context);
+    json_axes_clause(o, p, CL_EXPERT_PARALLEL, plan->experts.axes, &plan->experts);
     json_words(o, &option_rows[OPTION_offload], plan->offload);
     out(o, "\n  },\n");
 }

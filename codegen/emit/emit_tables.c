@@ -2,6 +2,7 @@
  * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
  * refers to all of them. emit_statements.c emits the table of statements. */
 #include "codegen/emit/emitter.h"
+#include "base/bug.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "ir/analysis/flops.h"
@@ -99,6 +100,9 @@ static void param_row(Emitter *e, int i)
     const Param *pm = &p->param.at[i];
     const Type *t = &pm->type;
     Out *o = e->o;
+    for (int d = 0; d < t->ndim; d++) /* files and checkpoints have contiguous parts */
+        if (type_pieces(t, &p->mesh, d) > type_parts(t, &p->mesh, d))
+            bug("'%s' is stored in zigzag order", pm->name);
     out(o, "    {.name = \"%s\",", c_string_body(p->arena, pm->name));
     if (pm->state)
         out(o, " .state = \"%s\",", c_string_body(p->arena, pm->state));

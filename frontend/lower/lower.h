@@ -158,6 +158,7 @@ typedef struct PlanItem {
     uint32_t offload;      /* of offload: bits of Offload */
     Pipeline pipeline;     /* of pipeline */
     Context context;       /* of context */
+    Experts experts;       /* of expert_parallel */
 } PlanItem;
 typedef VEC(PlanItem) PlanItems;
 
@@ -252,6 +253,21 @@ typedef struct LayerRun {
     bool whole; /* the plan treats all elements alike */
 } LayerRun;
 typedef VEC(LayerRun) LayerRuns;
+/* ---- groups of tokens for experts (expert_groups.c) ---- */
+
+/* The axes of the plan's clauses of a kind, as bits. */
+uint32_t lower_clause_axes(const Lower *l, ClauseKind kind);
+/* The item of expert_parallel for the module with this path, or one around it; NULL: none. */
+const PlanItem *lower_expert_item(const Lower *l, const char *path);
+/* In how many groups the plan puts tokens for experts, along the batch and along
+ * sequences, and how many shards the experts have. */
+typedef struct ExpertGroups {
+    int64_t batch, sequence, shards;
+    Loc loc; /* of the item of the plan; its file is 0 without one */
+} ExpertGroups;
+/* For experts called in the module with this path, of choices `ids` [batch, seq, k]. */
+ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids);
+
 /* The runs of an array of n elements of a class; `path` has no index. */
 LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
 

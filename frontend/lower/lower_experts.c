@@ -4,8 +4,8 @@
  *   h = grouped_matmul(gather_rows(x, pair, row), weight, ends)
  *   y = combine_rows(h, pair, row)
  *
- * Before a plan divides them, all tokens are one group, all experts one shard, and there is a row
- * for each pair of a token and a choice.
+ * The plan says how many groups of tokens and shards of experts there are; a shard has a row for
+ * each pair of a token of the group and a choice.
  */
 #include "frontend/lower/lower.h"
 
@@ -22,8 +22,12 @@ Datum builtin_group_rows(const BuiltinCall *c)
     if (ids->type.ndim != 3)
         return lower_poison(c->l, builtin_loc(c, 0), NULL, "'group_rows' takes integers [batch, "
                             "seq, choices], not %s", builtin_shape(c, ids));
-    int64_t pairs = type_elements(&ids->type);
-    Attr attr[MAX_ATTRS] = {{.l = {5, {1, 1, 1, pairs, experts}}}};
+    ExpertGroups g = lower_expert_groups(c->l, c->l->b.path, &ids->type);
+    int64_t pairs = type_elements(&ids->type) / (g.batch * g.sequence);
+    if (experts % g.shards)
+        return lower_poison(c->l, g.loc, NULL, "%lld ranks cannot split %lld experts",
+                            (long long)g.shards, (long long)experts);
+    Attr attr[MAX_ATTRS] = {{.l = {5, {g.batch, g.sequence, g.shards, pairs, experts / g.shards}}}};
     Datum *item = NEW_ARRAY(c->l->arena, Datum, 4);
     item[0] = lower_op(c->l, c->call->loc, "group rows by", OP_group_rows, 1, c->arg, attr);
     if (item[0].kind == DATUM_POISON)
@@ -31,7 +35,8 @@ Datum builtin_group_rows(const BuiltinCall *c)
     const Op *op = item[0].tensor->def;
     for (int i = 1; i < op->nouts; i++)
         item[i] = datum_tensor(op->out[i]);
-    item[0].below = item[1].below = pairs;
+    item[0].below = pairs;
+    item[1].below = pairs * g.shards;
     item[2].below = pairs + 1;
     return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = op->nouts};
 }

@@ -447,6 +447,7 @@ void lower_plan(Lower *l)
     lower_parallelize(l, decl);
     lower_pipeline(l);
     lower_context(l, decl);
+    lower_expert_parallel(l);
     resolve_units(l);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FREEZE)

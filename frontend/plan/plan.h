@@ -8,6 +8,7 @@
  * lower_parallelize.c  the style of each module
  * lower_pipeline.c the pipeline's axis and stages
  * lower_context.c  the axis that splits sequences
+ * lower_expert_parallel.c  the axes that split experts, groups of tokens
  * lower_style.c    styles and their layouts
  * lower_prepare.c  the styles PrepareModule…
  * styles.c         the names and arguments of styles, layouts
@@ -54,6 +55,9 @@ void lower_pipeline(Lower *l);
 bool lower_stage_paths(Lower *l, const Item *item);
 /* lower_context.c: fills PlanSpec.context. */
 void lower_context(Lower *l, const PlanDecl *plan);
+/* lower_expert_parallel.c: fills PlanSpec.experts, and adds the styles of the experts'
+ * weights to PlanSpec.style. */
+void lower_expert_parallel(Lower *l);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);

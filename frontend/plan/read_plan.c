@@ -218,9 +218,11 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
         read_pipeline(l, item, &planned.pipeline);
     else if (c->kind == CL_CONTEXT)
         read_context(l, c, item, &planned.context);
+    else if (c->kind == CL_EXPERT_PARALLEL)
+        options_read(l, c->kind, item, &planned.experts, &given);
     else
         options_read(l, c->kind, item, &planned.checkpoint, &given);
-    if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE)
+    if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE || c->kind == CL_EXPERT_PARALLEL)
         refuse_min_params(l, c, item);
     if (c->kind == CL_OFFLOAD)
         planned.offload = read_offload(l, item);

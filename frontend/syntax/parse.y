@@ -63,10 +63,10 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> IF "'if'" ELSE "'else'" FOR "'for'" RETURN "'return'"
 %token <ident> AND "'and'" OR "'or'" NOT "'not'" TRUE_WORD "'true'"
 %token <ident> FALSE_WORD "'false'" NONE_WORD "'none'"
-%token <ident> NAMES "'names'" EVERY "'every'"
+%token <ident> NAMES "'names'" EVERY "'every'" EXPERT_PARALLEL "'expert_parallel'"
 
 %type <ident> word define_name
-%type <integer> module_kind tensor_kind axis_clause plain_clause
+%type <integer> module_kind tensor_kind axis_clause axes_clause plain_clause
 %type <expr> expr dotted call init value
 %type <exprs> exprs dims
 %type <arg> arg option
@@ -151,7 +151,7 @@ any:
 word:
     NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | STATE | UPDATE | TIE
 |   FORWARD | IN | INT_TYPE | PARALLELIZE | FULLY_SHARD | CHECKPOINT
-|   FREEZE | OFFLOAD | PIPELINE | CONTEXT | NAMES | EVERY
+|   FREEZE | OFFLOAD | PIPELINE | CONTEXT | EXPERT_PARALLEL | NAMES | EVERY
 ;
 comma: %empty | ',' ;
 
@@ -391,15 +391,16 @@ clause:
         { $$ = (Clause){CL_PARALLELIZE, COPY($2), 1, $4.list.at, $4.list.n, @1}; }
 |   axis_clause word '{' items '}'
         { $$ = (Clause){(ClauseKind)$1, COPY($2), 1, $4.list.at, $4.list.n, @1}; }
-|   FULLY_SHARD '(' axis_list ')' '{' items '}'
-        { $$ = (Clause){CL_FULLY_SHARD, $3.at, $3.n, $6.list.at, $6.list.n, @1}; }
+|   axes_clause '(' axis_list ')' '{' items '}'
+        { $$ = (Clause){(ClauseKind)$1, $3.at, $3.n, $6.list.at, $6.list.n, @1}; }
 |   PIPELINE word '{' pipeline '}'
         { $$ = (Clause){CL_PIPELINE, COPY($2), 1, COPY($4), 1, @1}; }
 |   plain_clause '{' items '}'
         { $$ = (Clause){.kind = (ClauseKind)$1, .item = $3.list.at,
                         .nitems = $3.list.n, .loc = @1}; }
 ;
-axis_clause: FULLY_SHARD { $$ = CL_FULLY_SHARD; } | CONTEXT { $$ = CL_CONTEXT; } ;
+axis_clause: axes_clause | CONTEXT { $$ = CL_CONTEXT; } ;
+axes_clause: FULLY_SHARD { $$ = CL_FULLY_SHARD; } | EXPERT_PARALLEL { $$ = CL_EXPERT_PARALLEL; } ;
 /* A clause without an axis. */
 plain_clause:
     CHECKPOINT { $$ = CL_CHECKPOINT; }

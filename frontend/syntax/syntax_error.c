@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "frontend/syntax/parser.h"
 
-enum { MAX_SYMBOLS = 128, MAX_SAID = 8 };
+enum { MAX_SYMBOLS = 128, MAX_SAID = 10 };
 
 typedef struct Expected {
     const char *name[MAX_SYMBOLS];
@@ -36,7 +36,7 @@ static const char *const contextual[] = {
     "'train'",       "'param'",      "'buffer'",   "'state'",
     "'update'",      "'tie'",        "'forward'",  "'in'",
     "'int'",         "'parallelize'", "'fully_shard'", "'checkpoint'",
-    "'freeze'",      "'offload'",    "'pipeline'", "'context'",
+    "'freeze'",      "'offload'",    "'pipeline'", "'context'", "'expert_parallel'",
     "'names'",       "'every'",      NULL,
 };
 
@@ -320,23 +320,6 @@ static bool chained_comparison(Parser *p, Loc loc, const char *unexpected,
     return true;
 }
 
-/* A clause of a plan that has a row in ir/options.def, but no rule in the
- * grammar. */
-static bool reserved_clause(Parser *p, Loc loc, const char *const *expected,
-                            int n)
-{
-    const char *word = arena_strndup(p->arena, p->text + p->token_begin,
-                                     p->offset - p->token_begin);
-    const ClauseInfo *c = clause_find(word);
-    const char *clause =
-        arena_printf(p->arena, "'%s'", clause_name(CL_FULLY_SHARD));
-    if (!c || !c->instead || !expects(expected, n, clause))
-        return false;
-    diag_error(p->diag, loc, "the clause '%s' is not supported yet", word);
-    diag_help(p->diag, "%s", c->instead);
-    return true;
-}
-
 static void unexpected_token(Parser *p, Loc loc, const char *unexpected,
                              const char *const *expected, int n)
 {
@@ -359,8 +342,7 @@ void syntax_error(Parser *p, Loc loc, const char *unexpected,
         lexer_recover(p);
         return;
     }
-    if (!chained_comparison(p, loc, unexpected, expected, n) &&
-        !reserved_clause(p, loc, expected, n))
+    if (!chained_comparison(p, loc, unexpected, expected, n))
         unexpected_token(p, loc, unexpected, expected, n);
     other_plan_note(p);
     lexer_recover(p);

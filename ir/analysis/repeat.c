@@ -5,7 +5,7 @@
  *   evaluation      %x = fused …                 %y = einsum …  output %y
  *
  * Both are walked in order. An op is that of the other program with the same
- * kind and the same first result; an op without results the next one of its kind
+ * kind that has its first result, which of a loop may be a later one; an op without results the next one of its kind
  * with the same attributes. At the end of a region the forward program may have
  * ops of its own: outputs, records and waits.
  */
@@ -13,10 +13,13 @@
 
 #include <string.h>
 
+/* Whether a result of b has the name of the first of a. */
 static bool same_name(const Op *a, const Op *b)
 {
-    return a->nouts > 0 && b->nouts > 0 &&
-           !strcmp(a->out[0]->name, b->out[0]->name);
+    for (int i = 0; a->nouts > 0 && i < b->nouts; i++)
+        if (!strcmp(a->out[0]->name, b->out[i]->name))
+            return true;
+    return false;
 }
 
 /* Attributes of ops without results: of the schedule. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/plan/checkpoint.h"
+#include "ir/plan/user_axes.h"
 #include "ir/units.h"
 
 /* ---- units of modules ---------------------------------------------------- */
@@ -176,6 +177,55 @@ static void set_units(Program *p)
     }
 }
 
+/* ---- parameters that styles split ---------------------------------------- */
+
+/* The axes of the styles that split a parameter. */
+static uint32_t split_axes(const Program *p, const Param *q)
+{
+    uint32_t axes = 0;
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->kind == STYLE_PARAMETER && s->in_to[0].kind == LAYOUT_SHARD &&
+            strcmp(s->path, q->name) == 0)
+            axes |= 1u << s->axis;
+    }
+    return axes;
+}
+
+/* The number of the unit with the items of unit `of` that shards over these axes. */
+static int unit_over(Program *p, int of, uint32_t axes)
+{
+    PlanSpec *plan = &p->plan;
+    Unit u = plan->unit[of];
+    for (int i = 0; i < plan->nunits; i++)
+        if (plan->unit[i].path == u.path && plan->unit[i].class == u.class &&
+            plan->unit[i].min_params == u.min_params && plan->unit[i].axes == axes)
+            return i;
+    u.axes = axes;
+    Unit *all = NEW_ARRAY(p->arena, Unit, plan->nunits + 1);
+    memcpy(all, plan->unit, sizeof *all * (size_t)plan->nunits);
+    all[plan->nunits] = u;
+    plan->unit = all;
+    return plan->nunits++;
+}
+
+/* A unit does not shard a parameter over an axis that splits it already, as experts
+ * over the ranks of `expert_parallel`: the parameter is in a unit of its own. */
+static void part_units(Program *p)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        const Unit *u = q->item ? &p->plan.unit[q->item - 1] : NULL;
+        uint32_t split = u ? split_axes(p, q) & u->axes : 0;
+        if (!split)
+            continue;
+        uint32_t rest = u->axes & ~split;
+        q->unit = rest ? arena_printf(p->arena, "%s/%s", q->unit, user_axes_text(p, rest))
+                       : NULL;
+        q->item = rest ? unit_over(p, q->item - 1, rest) + 1 : 0;
+    }
+}
+
 /* ---- checkpoints of modules ---------------------------------------------- */
 
 /* The segment of a path whose index `every` counts: where the pattern has its
@@ -237,8 +287,10 @@ static void set_checkpoint(const PlanSpec *plan, Module *m)
 
 void items_attach(Program *p)
 {
-    if (p->plan.nunits)
+    if (p->plan.nunits) {
         set_units(p);
+        part_units(p);
+    }
     for (int i = 0; i < p->module.n; i++)
         set_checkpoint(&p->plan, &p->module.at[i]);
 }

@@ -507,6 +507,7 @@ void text_head(Text *t)
         {clause_name(CL_PIPELINE), text_pipeline},
         {"stage_of", text_stages},
         {clause_name(CL_CONTEXT), text_context},
+        {clause_name(CL_EXPERT_PARALLEL), text_experts},
         {"prefix", text_prefix},
         {"config", text_config},
         {"module", text_modules},

@@ -195,6 +195,19 @@ void text_stages(Text *t)
                array_push(t->arena, p->split, p->nsplit, x));
 }
 
+/* ---- experts ------------------------------------------------------------- */
+
+void text_experts(Text *t)
+{
+    Experts *x = &t->p->plan.experts;
+    if (t->out && !x->axes)
+        return;
+    text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_EXPERT_PARALLEL)));
+    text_unit_axes(t, &x->axes);
+    text_options(t, SCOPE_EXPERTS, x);
+    text_end(t, &x->loc);
+}
+
 /* ---- the context --------------------------------------------------------- */
 
 void text_context(Text *t)

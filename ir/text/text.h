@@ -177,6 +177,7 @@ void text_offload(Text *t);
 void text_pipeline(Text *t);
 void text_stages(Text *t);
 void text_context(Text *t);
+void text_experts(Text *t);
 /* memory.c: lines of the header; the place of a value, NULL: it has none. */
 void text_streams(Text *t);
 void text_arena(Text *t);

@@ -53,6 +53,12 @@ void loop_axis_fit_attributes(Op *op)
     }
     if (op->kind == OP_iota)
         set_attr_n(op, out->dim[0]);
+    if (op->kind == OP_group_rows) { /* groups; the experts of a shard stay */
+        AttrList shape = *attr_shape(op);
+        for (int d = 0; d < out->ndim; d++)
+            shape.v[d] = out->dim[d];
+        set_attr_shape(op, shape);
+    }
 }
 
 static void strip_value(const LoopAxis *t, Value *v)

@@ -24,6 +24,7 @@
 #include "ir/analysis/producer.h"
 
 #include "passes/sharding/context.h"
+#include "passes/sharding/experts.h"
 #include "passes/sharding/layouts.h"
 
 #include <string.h>
@@ -190,7 +191,7 @@ enum { MAX_PRODUCERS = 256 }; /* values that a search visits */
 
 /* The parameter placement (`w: Shard(0)`) by which v is split on the axis: that
  * of a parameter that v is computed from, through operands that are split on
- * the axis and no boundary with a style. NULL: none. */
+ * the axis, no boundary with a style and no exchange with experts. NULL: none. */
 static const Value *parameter_placed(const Program *p, const Value *v, int axis,
                                      int *budget)
 {
@@ -203,7 +204,8 @@ static const Value *parameter_placed(const Program *p, const Value *v, int axis,
             style_of_path(p, p->param.at[attr_param(op)].name, axis);
         return s && s->kind == STYLE_PARAMETER ? v : NULL;
     }
-    if (op->kind == OP_boundary && style_of_boundary(p, op, axis))
+    if ((op->kind == OP_boundary && style_of_boundary(p, op, axis)) ||
+        experts_exchange(p, op, axis))
         return NULL;
     if (op->body)
         return parameter_placed(p, op->body->yield[v->index], axis, budget);
@@ -305,11 +307,11 @@ static Why by_style(const Program *p, const Search *s, const char *change)
                  .loc = split->loc, .origin = ORIGIN_STYLE};
 }
 
-/* The reason for what an attention exchanges. */
-static Why by_context(const Program *p, const char *change)
+/* The reason for what a clause of the plan exchanges: "context cp: exchange=heads: …" */
+static Why by_clause(const Program *p, const char *clause, Loc loc, const char *change)
 {
-    return (Why){.text = arena_printf(p->arena, "%s: %s", context_text(p), change),
-                 .loc = p->plan.context.loc, .origin = ORIGIN_STYLE};
+    return (Why){.text = arena_printf(p->arena, "%s: %s", clause, change), .loc = loc,
+                 .origin = ORIGIN_STYLE};
 }
 
 enum { BUDGET = 4096 }; /* values that a search visits */
@@ -344,7 +346,13 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
                      .loc = s.shared->loc, .origin = ORIGIN_STYLE};
     if (context_converts(o->p, op, from, axis) ||
         (s.source && context_exchanges(o->p, s.source, axis)))
-        return by_context(o->p, placement_change(o->p, from, x->to));
+        return by_clause(o->p, context_text(o->p), o->p->plan.context.loc,
+                         placement_change(o->p, from, x->to));
+    if ((op && experts_exchange(o->p, op, axis)) ||
+        (s.source && experts_exchange(o->p, s.source, axis)) ||
+        experts_made(o->p, from, axis))
+        return by_clause(o->p, experts_text(o->p), o->p->plan.experts.loc,
+                         placement_change(o->p, from, x->to));
     if (op && o->tail[op->id])
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))

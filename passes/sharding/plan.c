@@ -127,13 +127,13 @@ static bool straddles_nodes(const Mesh *m, int axis)
 }
 
 /* Orders sequences in zigzag if queries stay split: a causal mask leaves the last of
- * contiguous parts up to twice the average work. Only sizes that 2 |cp| does not divide,
- * and an axis that nodes split, keep contiguous parts. */
+ * contiguous parts up to twice the average work. Only sizes that 2 |cp| does not divide, an
+ * axis that nodes split, and one that splits experts too, keep contiguous parts. */
 static void choose_zigzag(Program *p)
 {
     Mesh *m = &p->mesh;
     const Context *c = &p->plan.context;
-    bool pieces = c->exchange != EXCHANGE_HEADS;
+    bool pieces = c->exchange != EXCHANGE_HEADS && !(c->axes & p->plan.experts.axes);
     for (int i = 0; i < p->input.n; i++) {
         const Type *t = &p->input.at[i].type;
         pieces = pieces && (t->ndim < 2 || t->dim[1] % (2 * mesh_group(m, c->axes)) == 0);

@@ -10,6 +10,7 @@
 #include "ir/path.h"
 #include "passes/pass.h"
 #include "passes/sharding/context.h"
+#include "passes/sharding/experts.h"
 #include "passes/sharding/propagate.h"
 
 /* The style of the module that declares a parameter of this name. */
@@ -96,6 +97,8 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     default:
         if (context_exchanges(p, op, axis))
             return why_is(context_text(p), p->plan.context.loc);
+        if (experts_exchange(p, op, axis))
+            return why_is(experts_text(p), p->plan.experts.loc);
         return why_by_rule(op, op->out[o], axis);
     }
 }

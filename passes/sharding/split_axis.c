@@ -43,6 +43,7 @@ void split_axis(Program *p, int axis, const AxisPart part[2])
     p->plan.tensor_axes = repeat_bit(p->plan.tensor_axes, axis);
     p->plan.pipeline.axes = repeat_bit(p->plan.pipeline.axes, axis);
     p->plan.context.axes = repeat_bit(p->plan.context.axes, axis);
+    p->plan.experts.axes = repeat_bit(p->plan.experts.axes, axis);
     for (int i = 0; i < p->plan.nunits; i++) {
         Unit *u = &p->plan.unit[i];
         u->axes = repeat_bit(u->axes, axis);

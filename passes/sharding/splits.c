@@ -13,6 +13,7 @@
 
 #include "base/bug.h"
 #include "passes/sharding/context.h"
+#include "passes/sharding/experts.h"
 #include "passes/sharding/layouts.h"
 #include "passes/sharding/reshard.h"
 
@@ -129,15 +130,23 @@ static void add_partials(Candidates *c, const Op *op, int nargs)
             add_candidate(c, (Split){SPLIT_PARTIAL, 0, i});
 }
 
+/* The factor that a clause of the plan splits over the axis: that of an attention on the
+ * axis of a context, or of the shards of experts. -1: the op has a choice. */
+static int required_factor(const Program *p, const Op *op, const Rule *r, int axis)
+{
+    return context_exchanges(p, op, axis) ? context_factor(p, op, r)
+                                          : experts_factor(p, op, r, axis);
+}
+
 static void find_candidates(const Program *p, const Op *op, const Rule *r, int axis,
                             const Demands *demand, Candidates *c)
 {
     bool partial = false, pmax = false;
     c->n = 0;
-    if (context_exchanges(p, op, axis)) {
-        int f = context_factor(p, op, r);
-        if (f >= 0)
-            add_candidate(c, (Split){SPLIT_FACTOR, f, -1});
+    int required = required_factor(p, op, r, axis);
+    if (required >= 0)
+        add_candidate(c, (Split){SPLIT_FACTOR, required, -1});
+    if (required >= 0 || context_exchanges(p, op, axis)) {
         add_candidate(c, (Split){SPLIT_NONE, 0, -1});
         return;
     }
@@ -310,14 +319,14 @@ static double work_left(const Study *y, const Split *split)
     return left;
 }
 
-/* The cost of an attention that does not exchange: it is chosen only if its heads cannot
- * be split, which is reported (context.h). */
-static double context_seconds(const Study *y, const Split *split)
+/* The cost of an op that does not split the factor that a clause requires: it is chosen
+ * only if that cannot be split, which is reported (context.h). */
+static double required_seconds(const Study *y, const Split *split)
 {
     double seconds = 0;
     for (int a = 0; a < y->s->p->mesh.n; a++)
         if (y->axis[a].n > 1 && split[a].kind == SPLIT_NONE &&
-            context_exchanges(y->s->p, y->op, a))
+            required_factor(y->s->p, y->op, y->r, a) >= 0)
             seconds += unmet;
     return seconds;
 }
@@ -403,7 +412,7 @@ static void consider_split(Study *y, const Split *split)
     Choice *best = y->best;
     if (!splits_fit(y, split, order))
         return;
-    double seconds = work_weight * work_left(y, split) + context_seconds(y, split);
+    double seconds = work_weight * work_left(y, split) + required_seconds(y, split);
     for (int i = 0; i < r->nargs; i++) {
         y->want[i] = place_tensor(y, split, order, i);
         seconds += operand_seconds(y, i);

@@ -33,20 +33,47 @@ static Value *choose(Model *m, Value *h, int64_t experts, int64_t n, Value **ids
     return ir_unary(b, OP_tanh, ir_binary(b, OP_mul, x, x));
 }
 
+/* The axis that splits experts, which the first mixture of the model decides; -1: none. */
+static int experts_axis(Model *m)
+{
+    Program *p = m->p;
+    int axis = (int)rng_below(m->r, p->mesh.n + 1);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (p->plan.experts.axes >> a & 1)
+            return a;
+    if (axis == p->mesh.n || p->mesh.size[axis] == 1)
+        return -1;
+    p->plan.experts.axes = 1u << axis;
+    p->plan.experts.dispatch = DISPATCH_GATHER;
+    return axis;
+}
+
+/* Some number that divides n and is at most 4. */
+static int64_t divisor(Model *m, int64_t n)
+{
+    int64_t d = 1 + rng_below(m->r, 4);
+    return n % d ? 1 : d;
+}
+
 /* Each token is sent to some experts of two layers; a weight multiplies what the expert's first
  * layer or its second one returns. */
 Value *random_experts(Model *m, Value *h)
 {
     Build *b = model_at(m);
     DType dtype = h->type.dtype;
-    int64_t experts = 2 + rng_below(m->r, 4), n = 2 + rng_below(m->r, experts - 1);
-    int64_t hidden = 2 * (1 + rng_below(m->r, m->dim)), tokens = h->type.dim[0] * h->type.dim[1];
+    int axis = experts_axis(m);
+    int64_t shards = axis < 0 ? divisor(m, 2) : m->p->mesh.size[axis];
+    int64_t experts = shards * (1 + rng_below(m->r, 3)) + (shards == 1);
+    int64_t n = 2 + rng_below(m->r, experts - 1);
+    int64_t hidden = 2 * (1 + rng_below(m->r, m->dim));
+    int64_t g = divisor(m, h->type.dim[0]), s = divisor(m, h->type.dim[1]);
+    int64_t rows = h->type.dim[0] / g * (h->type.dim[1] / s) * n;
     Value *ids, *weights = choose(m, h, experts, n, &ids);
-    Attr shape[MAX_ATTRS] = {{.l = {5, {1, 1, 1, tokens * n, experts}}}};
+    Attr shape[MAX_ATTRS] = {{.l = {5, {g, s, shards, rows, experts / shards}}}};
     Op *group = ir_op(b, OP_group_rows, 1, &ids, shape, "rows");
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *by = ternary(b, OP_gather_pairs, weights, pair, row);
-    by = ir_cast(b, ir_reshape(b, by, 5, (int64_t[]){1, 1, 1, tokens * n, 1}), dtype);
+    by = ir_cast(b, ir_reshape(b, by, 5, (int64_t[]){g, s, shards, rows, 1}), dtype);
     Value *x = ternary(b, OP_gather_rows, h, pair, row);
     x = ternary(b, OP_grouped_matmul, x, weight(m, "up", experts, hidden, m->dim, dtype), ends);
     bool early = rng_chance(m->r, 50);

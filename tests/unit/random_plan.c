@@ -389,7 +389,7 @@ static void random_nodes(Program *p, Rng *r)
 void random_pipeline(Program *p, Rng r)
 {
     int64_t axis = rng_below(&r, p->mesh.n), size = p->mesh.size[axis];
-    if (size == 1 || !rng_chance(&r, 35))
+    if (size == 1 || !rng_chance(&r, 35) || p->plan.experts.axes >> axis & 1)
         return;
     Pipeline plan = {.axes = 1u << axis,
                      .schedule = (PipelineSchedule)rng_below(&r, 4)};

@@ -1,0 +1,91 @@
+/* expert_groups.c: decides how the rows of experts are grouped.
+ *
+ * The rows [g, h, x, r, d] are those of g x h groups of tokens and x shards of the experts.
+ * Tokens are grouped where the plan splits them, so that a rank groups its own: g are the
+ * parts of the batch, h those of sequences. On the axes of the clause `expert_parallel`
+ * dispatch=all_to_all does that too; its exchange turns a split of g into one of x. With
+ * dispatch=gather ranks group the tokens of all ranks on these axes, each for its experts.
+ *
+ *   plan experts(dp, ep) { expert_parallel ep { layers.*.moe } } on 4x2, batch 64
+ *   gather       g = 4, x = 2        all_to_all   g = 8, x = 2
+ */
+#include <string.h>
+
+#include "frontend/lower/lower.h"
+
+/* The axis of this name as a bit; 0: none. */
+static uint32_t axis_named(const Mesh *m, const char *name)
+{
+    for (int a = 0; a < m->n; a++)
+        if (strcmp(m->name[a], name) == 0)
+            return 1u << a;
+    return 0;
+}
+
+uint32_t lower_clause_axes(const Lower *l, ClauseKind kind)
+{
+    uint32_t axes = 0;
+    for (int i = 0; l->plan && i < l->plan->nclauses; i++) {
+        const Clause *c = &l->plan->clause[i];
+        for (int k = 0; c->kind == kind && k < c->naxes; k++)
+            axes |= axis_named(&l->p->mesh, c->axis[k].name);
+    }
+    return axes;
+}
+
+static const char *class_of(const Program *p, const char *path)
+{
+    for (int i = 0; i < p->module.n; i++)
+        if (strcmp(p->module.at[i].path, path) == 0)
+            return p->module.at[i].class;
+    return "";
+}
+
+static bool item_names(const Program *p, const Item *item, const char *path)
+{
+    if (item->class_name)
+        return strcmp(item->class_name, class_of(p, path)) == 0;
+    for (int i = 0; i < item->npaths; i++)
+        if (path_overlaps(item->path[i].text, path))
+            return true;
+    return false;
+}
+
+const PlanItem *lower_expert_item(const Lower *l, const char *path)
+{
+    for (int i = 0; i < l->planned.n; i++) {
+        const PlanItem *planned = &l->planned.at[i];
+        for (const char *at = path; planned->clause->kind == CL_EXPERT_PARALLEL;
+             at = path_parent(l->arena, at)) {
+            if (item_names(l->p, planned->item, at))
+                return planned;
+            if (!*at)
+                break;
+        }
+    }
+    return NULL;
+}
+
+/* The axis of the context has two pieces of each sequence (passes/sharding/plan.c). */
+enum { SEQUENCE_PIECES = 2 };
+
+ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids)
+{
+    const Mesh *m = &l->p->mesh;
+    const PlanItem *planned = lower_expert_item(l, path);
+    uint32_t experts = planned ? lower_clause_axes(l, CL_EXPERT_PARALLEL) : 0;
+    uint32_t context = lower_clause_axes(l, CL_CONTEXT);
+    uint32_t all = l->plan ? (1u << m->n) - 1 : 1;
+    uint32_t batch = all & ~(lower_clause_axes(l, CL_PARALLELIZE) | lower_clause_axes(l, CL_PIPELINE) | context);
+    if (planned && planned->experts.dispatch == DISPATCH_GATHER) {
+        batch &= ~experts;
+        context &= ~experts;
+    }
+    int64_t micro = l->p->train.accumulate > 1 ? l->p->train.accumulate : 1;
+    int64_t pieces = context ? SEQUENCE_PIECES : 1;
+    /* Sizes that the axes do not divide are refused where inputs are split. */
+    return (ExpertGroups){
+        .batch = common_divisor(ids->dim[0], micro * mesh_group(m, batch)),
+        .sequence = common_divisor(ids->dim[1], pieces * mesh_group(m, context)),
+        .shards = mesh_group(m, experts), .loc = planned ? planned->item->loc : (Loc){0}};
+}

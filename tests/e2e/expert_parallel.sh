@@ -1,0 +1,149 @@
+#!/bin/sh
+# expert_parallel.sh: the loss curve does not depend on the axes that split experts, nor on how
+# tokens reach them: beside FSDP, tensor parallelism, pipelines, accumulation, checkpoints, and
+# where the axes split the batch, sequences, or neither. A run is saved and resumed on any
+# mesh. PyTorch's losses are those of one rank (experts.sh).
+# cpu: losses
+. "$(dirname "$0")/lib.sh"
+
+model=$work/experts.pdl
+{
+    sed '/^plan /,/^}/d' tests/data/experts.pdl
+    cat <<'END'
+plan one(dp) { fully_shard dp { layers.*, model } }
+plan gather(dp, ep) {
+    expert_parallel ep { layers.*.moe }
+    fully_shard (dp, ep) { layers.*: strategy=full_shard, model: strategy=full_shard }
+}
+plan swap(dp, ep) {
+    expert_parallel ep { layers.*.moe: dispatch=all_to_all }
+    fully_shard (dp, ep) { layers.*: strategy=full_shard, model: strategy=full_shard }
+}
+plan whole(dp, ep) { expert_parallel ep { every MoE: dispatch=all_to_all } }
+plan replicas(dp, ep) {
+    expert_parallel ep { layers.*.moe: dispatch=all_to_all }
+    fully_shard (dp, ep) { layers.*: strategy=hybrid_shard, model: strategy=hybrid_shard }
+}
+plan tensor(dp, tp) {
+    parallelize tp { layers.*.moe: PrepareModuleInput(Replicate -> Replicate) }
+    expert_parallel tp { layers.*.moe }
+    fully_shard dp { layers.*, model }
+}
+plan columns(dp, tp) {
+    parallelize tp {
+        layers.*.moe.w1: Shard(1)
+        layers.*.moe.w3: Shard(1)
+        layers.*.moe.w2: Shard(2)
+    }
+    fully_shard dp { layers.*, model }
+}
+plan sequences(dp, cp) {
+    context cp { attention: exchange=gather }
+    expert_parallel cp { layers.*.moe: dispatch=all_to_all }
+    fully_shard (dp, cp) { layers.*, model }
+}
+plan folded(dp, cp) {
+    context cp { attention: exchange=gather }
+    expert_parallel (dp, cp) { layers.*.moe: dispatch=all_to_all }
+    fully_shard (dp, cp) { layers.*, model }
+}
+plan folded_gather(dp, cp) {
+    context cp { attention }
+    expert_parallel (dp, cp) { layers.*.moe }
+    fully_shard (dp, cp) { layers.*, model }
+}
+plan again(dp, ep) {
+    expert_parallel ep { layers.*.moe: dispatch=all_to_all }
+    checkpoint { layers.*, balanced }
+    fully_shard (dp, ep) { layers.*: strategy=full_shard, model: strategy=full_shard }
+}
+plan stages(pp, ep) {
+    pipeline pp { schedule=1f1b }
+    expert_parallel ep { layers.*.moe: dispatch=all_to_all }
+    fully_shard ep { layers.*, model }
+}
+END
+} >"$model"
+
+built() { # built NAME PLAN MESH [OPTIONS…]
+    name=$1 plan=$2 mesh=$3
+    shift 3
+    "$PARC" "$model" --target cpu --threads 1 --plan "$plan" --mesh "$mesh" "$@" \
+        --emit json="$work/$name.json" -o "$work/$name"
+}
+trains() { # trains NAME PLAN MESH [OPTIONS…]
+    built "$@" && "$work/$1" --steps 8 --seed 3 --data "bytes:$text" --log "$work/$1.log" \
+        --save "$work/$1.saved" --save-every 4
+}
+agrees() { # agrees NAME PLAN MESH [OPTIONS…]
+    trains "$@" && same_curve "$work/$1.log" "$work/one.log" 1e-5 &&
+        as_planned "$work/$1.log" "$work/$1.json"
+}
+
+check "one rank" trains one one 1
+check "gather, ep=2" agrees gather2 gather 1x2
+check "gather, dp=2 ep=2" agrees gather4 gather 2x2
+in_all check "gather, ep=4" agrees gather1x4 gather 1x4
+check "all_to_all, ep=4" agrees swap4 swap 1x4
+check "all_to_all, dp=2 ep=2, microbatches" agrees swap22 swap 2x2 -D accumulate=2
+in_all check "all_to_all, dp=2 ep=4" agrees swap8 swap 2x4
+in_all check "gather, microbatches" agrees parts gather 2x2 -D accumulate=2
+check "no units" agrees bare whole 2x1
+check "replicas of shards" agrees replicas replicas 2x2
+check "tensor parallelism, experts on tp" agrees tensor tensor 2x2
+check "tensor parallelism, columns of experts on tp" agrees columns columns 2x2
+check "experts on cp" agrees sequences sequences 2x2
+check "experts on dp and cp" agrees folded folded 2x2
+in_all check "experts on dp and cp, gathered" agrees folded_gather folded_gather 2x2
+check "recomputation" agrees again again 2x2
+in_all check "chunks of the head" agrees chunks swap 1x2 -D head_chunk=16
+check "a pipeline" agrees stages stages 2x2 -D accumulate=2
+
+resumed() { # resumed FROM TO: TO continues FROM's run
+    "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "bytes:$text" \
+        --log "$work/moved.log" &&
+        jq -c 'select(.step > 4)' "$work/one.log" >"$work/want.log" &&
+        same_curve "$work/moved.log" "$work/want.log" 1e-5
+}
+check "resume on ep=4, all_to_all" resumed one swap4
+check "resume on dp=2 ep=2, gather" resumed swap4 gather4
+check "resume on cp" resumed gather4 sequences
+check "resume on one rank" resumed stages one
+
+# No rank gathers weights of other ranks' experts; tokens or rows move, once each way.
+calls() { # calls NAME KIND PHASE
+    jq "[.collectives[] | select(.kind == \"$2\" and .phase == \"$3\" and
+         (.why | startswith(\"expert_parallel\")))] | length" "$work/$1.json"
+}
+check "gather: tokens, choices and weights" test "$(calls gather2 all_gather forward)" = 3
+check "gather: one reduction" test "$(calls gather2 reduce_scatter forward)" = 1
+check "all_to_all: rows, ends, weights; results" test "$(calls swap4 all_to_all forward)" = 4
+check "all_to_all: no weights are gathered" test "$(calls swap4 all_gather forward)" = 0
+check "experts on cp: no weights are gathered" test "$(calls sequences all_gather forward)" = 0
+check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 4
+
+refused() { # refused MESSAGE CLAUSE OPTIONS…
+    wanted=$1
+    sed '/^plan /,/^}/d' tests/data/experts.pdl >"$work/wrong.pdl"
+    printf 'plan p(pp, dp, ep) {\n%s\n}\n' "$2" >>"$work/wrong.pdl"
+    shift 2
+    ! "$PARC" "$work/wrong.pdl" --emit plan "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ $status = 0 ] && [ ! -s "$work/out" ] && grep -qF -- "$wanted" "$work/err"
+}
+check "experts that the axis does not divide" refused "4 ranks cannot split 6 experts" \
+    "expert_parallel ep { balanced.moe }" --mesh 1x1x4
+check "a module without experts" refused "no expert is called here" \
+    "expert_parallel ep { layers.*.norm }" --mesh 1x1x2
+check "an unknown module" refused "no module matches" "expert_parallel ep { layer.*.moe }" \
+    --mesh 1x1x2
+check "an unknown axis" refused "plan 'p' has no axis 'e'" "expert_parallel e { every MoE }" \
+    --mesh 1x1x2
+check "the axis of a pipeline" refused "needs axes that are not those of pipeline" "
+    pipeline pp { schedule=1f1b }
+    expert_parallel (pp, ep) { layers.*.moe }" --mesh 2x1x2 -D accumulate=2
+check "two clauses" refused "a plan has one clause expert_parallel" "
+    expert_parallel ep { layers.*.moe }
+    expert_parallel dp { balanced.moe }" --mesh 1x2x2
+finish

@@ -297,7 +297,7 @@ const double *interp_value(Interp *in, const char *name, Type *type)
 
 /* ---- observation -------------------------------------------------------- */
 
-const double *interp_parts(const Interp *in, const Value *v, int64_t *n)
+double *interp_parts(const Interp *in, const Value *v, int64_t *n)
 {
     *n = in->slot[v->id].shape.n;
     return in->slot[v->id].at;

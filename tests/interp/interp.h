@@ -49,7 +49,7 @@ const double *interp_value(Interp *in, const char *name, Type *type);
 
 /* All ranks' parts of a value as computed last: rank r's *n numbers begin at r
  * * *n. NULL: not computed yet. */
-const double *interp_parts(const Interp *in, const Value *v, int64_t *n);
+double *interp_parts(const Interp *in, const Value *v, int64_t *n);
 /* The layer of the loop that is being executed. */
 int64_t interp_layer(const Interp *in, const Op *loop);
 /* Called before and after every op, also in bodies; a text that it returns ends

@@ -159,6 +159,8 @@ const char *weights_differ(const Program *p);
 /* Sets parameters, states, inputs and scalars of an interpreter. The numbers
  * depend only on names and the seed. */
 void random_values(Interp *in, const Program *p, uint64_t seed);
+/* The same with a rounding error in each number of a parameter. */
+void random_rounded_values(Interp *in, const Program *p, uint64_t seed);
 /* Compares loss, grad_norm, all parameters and states. NULL, or the tensor that
  * differs by more than `tolerance` of its largest magnitude. */
 const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,

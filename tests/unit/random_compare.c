@@ -25,9 +25,10 @@ static double param_number(const Param *p, Rng *r)
     return 0.1 * rng_normal(r);
 }
 
-void random_values(Interp *in, const Program *p, uint64_t seed)
+static void set_values(Interp *in, const Program *p, uint64_t seed, double error)
 {
     Arena *a = arena_new();
+    Rng rounding = {seed};
     for (int i = 0; i < p->param.n; i++) {
         const Param *param = &p->param.at[i];
         Rng r = rng_for(seed, param->name);
@@ -36,6 +37,8 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
         double *x = NEW_ARRAY(a, double, n + 1);
         for (int64_t k = 0; k < n; k++)
             x[k] = param_number(param, &r);
+        for (int64_t k = 0; k < n && error > 0; k++)
+            x[k] *= 1 + error * rng_normal(&rounding);
         interp_set_param(in, i, x);
     }
     for (int i = 0; i < p->input.n; i++) {
@@ -54,6 +57,16 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
     interp_set_scalar(in, "bias2", 0.2);
     interp_set_scalar(in, "random", 0x1p52 + 12345);
     arena_free(a);
+}
+
+void random_values(Interp *in, const Program *p, uint64_t seed)
+{
+    set_values(in, p, seed, 0);
+}
+
+void random_rounded_values(Interp *in, const Program *p, uint64_t seed)
+{
+    set_values(in, p, seed, 0x1p-52);
 }
 
 /* ---- comparison -------------------------------------------------------- */

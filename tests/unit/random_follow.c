@@ -160,6 +160,7 @@ static const char *const output_name[OUTPUTS] = {"loss", "grad_norm"};
 /* An accepted run of the interpreter. */
 typedef struct Track {
     Interp *in;
+    Rng rounding; /* of the errors of 16-bit values, if the weights are perturbed */
     double (*output)[OUTPUTS]; /* by step, from 0 */
     double **param;            /* by parameter; NULL: never assigned */
 } Track;
@@ -172,9 +173,27 @@ struct Reference {
                        * Lion's update in the last step; NULL: of none */
 };
 
-static void start_track(const BinaryRun *run, Track *t, int shake)
+/* Gives numbers of a 16-bit type a rounding error. */
+static const char *round_results(void *context, Interp *in, const Op *op, bool done)
+{
+    Track *t = context;
+    for (int i = 0; i < op->nouts && done; i++) {
+        DType type = op->out[i]->type.dtype;
+        int64_t n;
+        double *x = interp_parts(in, op->out[i], &n);
+        for (int64_t k = 0; k < n && (type == DT_BF16 || type == DT_F16); k++)
+            x[k] *= 1 + limits[type].shaking * rng_normal(&t->rounding);
+    }
+    return NULL;
+}
+
+/* Both runs of an attempt have the same rounding errors: they differ by the weights. */
+static void start_track(const BinaryRun *run, Track *t, int attempt, int shake)
 {
     t->in = interp_new(run->global);
+    t->rounding = (Rng){(uint64_t)(run->seed + attempt) * 1000003u};
+    if (attempt > 0)
+        interp_watch(t->in, round_results, t);
     t->output =
         arena_alloc(run->arena, sizeof *t->output * (size_t)(run->steps + 1));
     t->param = NEW_ARRAY(run->arena, double *, run->global->param.n + 1);
@@ -296,7 +315,8 @@ static bool is_undecided(const BinaryRun *run, Reference *r)
     const Program *p = run->global;
     bool any = false;
     for (int i = 0; i < p->param.n && p->train.optimizer == OPT_LION; i++)
-        if (p->param.at[i].state_of >= 0 && interp_assigned(r->exact.in, i))
+        if (p->param.at[i].state_of >= 0 && !strcmp(p->param.at[i].state, "m") &&
+            interp_assigned(r->exact.in, i))
             any |= mark_undecided(run, r, i);
     return any;
 }
@@ -334,12 +354,13 @@ static const char *run_tracks(BinaryRun *run, Reference *r)
     return fault;
 }
 
-/* Attempt 0 starts from the exported weights, others from perturbed ones. */
+/* Attempt 0 starts from the exported weights, without rounding errors of values; others
+ * start from perturbed ones. */
 static const char *interpret(BinaryRun *run, int attempt)
 {
     Reference *r = run->reference;
-    start_track(run, &r->exact, 2 * attempt);
-    start_track(run, &r->shaken, 2 * attempt + 1);
+    start_track(run, &r->exact, attempt, 2 * attempt);
+    start_track(run, &r->shaken, attempt, 2 * attempt + 1);
     const char *fault = run_tracks(run, r);
     interp_free(r->exact.in);
     interp_free(r->shaken.in);
@@ -458,8 +479,8 @@ static const char *compare(BinaryRun *run)
 }
 
 /* If an operand of a maximum or a comparison is at the threshold, rounding
- * decides which branch the gradient takes. Runs from perturbed weights may take
- * the binary's branch. */
+ * decides which branch the gradient takes. Runs from perturbed weights, with rounding
+ * errors of 16-bit values, may take the binary's branch. */
 const char *reference_compare(BinaryRun *run)
 {
     int64_t steps = run->steps;

@@ -429,7 +429,7 @@ static void random_context(Program *p, Rng *r, uint32_t data_axes)
         rng_chance(r, tensor ? 20 : 60) ? EXCHANGE_HEADS : EXCHANGE_GATHER;
     for (int a = 0; a < p->mesh.n; a++)
         if ((data_axes >> a & 1) && p->mesh.size[a] > 1 && !p->plan.context.axes &&
-            may_split_sequences(p, p->mesh.size[a]) && rng_chance(r, 30))
+            may_split_sequences(p, p->mesh.size[a]) && rng_chance(r, 60))
             p->plan.context.axes = 1u << a;
 }
 

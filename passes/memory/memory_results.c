@@ -231,7 +231,8 @@ void memory_place_result(Memory *m, Op *op, int i)
         return;
     }
     int time = m->live.begin[op->id], last = m->live.last_use[v->id];
-    int operand = reusable_operand(m, op, i);
+    bool constant = op->phase == PH_INIT && read_by_step(m, v);
+    int operand = constant ? -1 : reusable_operand(m, op, i);
     if (operand >= 0) {
         int block = value_address(op->arg[operand])->block;
         if (!taken(op, i, block)) {
@@ -240,7 +241,6 @@ void memory_place_result(Memory *m, Op *op, int i)
             return;
         }
     }
-    bool constant = op->phase == PH_INIT && read_by_step(m, v);
     bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
     if (constant || op->kind == OP_scalar)
         last = m->live.end - 1;

@@ -68,6 +68,16 @@ check "microbatches" agrees one parts heads 2x2 -D accumulate=2
 in_all check "chunks of the head" agrees one chunks heads 1x2 -D head_chunk=16
 check "a pipeline" agrees one stages stages 2x2 -D accumulate=2
 
+# A constant that is computed from a part in zigzag order has memory of its own in all steps.
+persists() { # persists MESH
+    "$PARC" $model --target cpu --plan gather --mesh "$1" --stop-after memory --emit ir \
+        >"$work/ir" &&
+        buffer=$(sed -n 's/^  %exp = fused{name="scale_exp"}.* in \([0-9]*\) init.*/\1/p' "$work/ir" | head -n 1) &&
+        last=$(sed -n 's/^arena .* end=\([0-9]*\)$/\1/p' "$work/ir" | head -n 1) &&
+        grep -q "^buffer $buffer .* live=\[0, $((last - 1))\]" "$work/ir"
+}
+check "a constant lives in all steps" persists 1x2
+
 # Each attention of a rank has 1/cp of the work, exactly.
 attention_of() { # attention_of NAME
     jq -c '[.work[] | select(.kind == "attention") | .flops * .count] | sort' \

@@ -78,7 +78,9 @@ static double number(DType t, const void *at, int64_t i)
         return (double)parc_from_bf16(half[i]);
     if (t == DT_F16)
         return (double)parc_from_f16(half[i]);
-    return (double)((const float *)at)[i];
+    return t == DT_I32   ? ((const int32_t *)at)[i]
+           : t == DT_I64 ? (double)((const int64_t *)at)[i]
+                         : (double)((const float *)at)[i];
 }
 
 /* The difference that exceeds the rounding of the result. */
@@ -166,8 +168,8 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     if (op->kind != OP_fused)
         return NULL;
     for (int i = 0; i < op->nargs && !done; i++) {
-        const double *x = interp_parts(in, op->arg[i], &n);
-        round_operand(op->arg[i], (double *)(uintptr_t)x, n * ranks);
+        double *x = interp_parts(in, op->arg[i], &n);
+        round_operand(op->arg[i], x, n * ranks);
     }
     if (!done)
         return NULL;

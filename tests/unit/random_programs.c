@@ -334,7 +334,7 @@ int main(int argc, char **argv)
     }
     SeedRuns runs = {.count = o.count,
                      .seed = o.seed,
-                     .refused_percent = 25, /* mostly pipelines of too many stages */
+                     .refused_percent = 30, /* mostly pipelines of too many stages */
                      .run = run_seed,
                      .context = &o};
     return run_seeds(&runs);

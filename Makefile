@@ -293,6 +293,7 @@ bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/data
 	$(Q)BUILD=$(BUILD) sh tests/bench/pipeline
 	$(Q)BUILD=$(BUILD) sh tests/bench/window
+	$(Q)BUILD=$(BUILD) sh tests/bench/experts
 	$(Q)BUILD=$(BUILD) sh tests/bench/planning
 	$(Q)BUILD=$(BUILD) sh tests/bench/forecast
 	$(Q)BUILD=$(BUILD) python3 tests/bench/plan_choice

@@ -57,9 +57,11 @@ static const OptionWord shape_words[] = {
     {0}};
 static const OptionWord recompute_words[] = {
     {"all", RECOMPUTE_ALL,
-     "elementwise ops and all-gathers over tensor axes, where that saves memory"},
+     "elementwise ops, copies of tokens for experts, and all-gathers over tensor axes, where "
+     "that saves memory"},
     {"elementwise", RECOMPUTE_ELEMENTWISE,
-     "elementwise ops, where that saves memory; gathered activations are saved"},
+     "elementwise ops and copies of tokens for experts, where that saves memory; gathered "
+     "activations are saved"},
     {"fused", RECOMPUTE_FUSED,
      "what a kernel of the backward pass computes on the way, with less memory "
      "traffic than reading it; all else is saved"},

@@ -1,10 +1,10 @@
 /* recompute_rules.c: decides which values the backward pass has at no cost, and
  * which ops it may recompute.
  *
- * Outside of checkpointed modules only cheap ops and all-gathers over tensor
- * axes (mesh axes that `parallelize` names) may be recomputed. A *stretch* of
- * checkpointed modules (ir/plan/checkpoint.h) may be recomputed completely,
- * except for results that the plan keeps. Values that leave the stretch are
+ * Outside of checkpointed modules only cheap ops, the rows of experts that are copies of
+ * tokens, and all-gathers over tensor axes (mesh axes that `parallelize` names) may be
+ * recomputed. A *stretch* of checkpointed modules (ir/plan/checkpoint.h) may be recomputed
+ * completely, except for results that the plan keeps, and for choices. Values that leave the stretch are
  * inputs of the next one and are saved like its own inputs: else a chain of
  * checkpoints would be one long stretch, recomputed all together. A value that
  * leaves the stretch may be recomputed only if cheap ops alone compute it from
@@ -72,11 +72,19 @@ static bool leaves(const Pair *r, const Value *v, int stretch)
     return false;
 }
 
+/* Each token is copied several times. */
+static bool copies_tokens(OpKind kind)
+{
+    return kind == OP_gather_rows || kind == OP_gather_pairs;
+}
+
 static bool is_cheap_to_recompute(const Pair *r, const Op *op)
 {
     if (op->kind == OP_all_gather)
         return !op_is_unit_gather(op) &&
                (attr_axes(op) & ~r->p->plan.tensor_axes) == 0;
+    if (copies_tokens(op->kind))
+        return true;
     return op_info(op->kind)->cheap && op->nouts == 1;
 }
 
@@ -132,5 +140,6 @@ bool recompute_clonable(const Pair *r, const Value *v)
     /* A reduction reads a row to compute one number, which is saved. */
     bool reduces = op->kind == OP_sum || op->kind == OP_max;
     bool gathers = op->kind == OP_all_gather && r->p->train.recompute != RECOMPUTE_ALL;
-    return op->body == NULL && is_cheap_to_recompute(r, op) && !reduces && !gathers;
+    bool copies = copies_tokens(op->kind) && r->p->train.recompute == RECOMPUTE_FUSED;
+    return op->body == NULL && is_cheap_to_recompute(r, op) && !reduces && !gathers && !copies;
 }

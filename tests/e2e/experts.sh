@@ -14,6 +14,7 @@ trains() { # trains MESH PLAN [OPTIONS…]
 for mesh in 1x1 $(few_or_all "2x2" "2x1 1x4 2x2 4x2"); do
     check "$mesh has PyTorch's losses" trains "$mesh" units --threads 2
 done
+check "microbatches have PyTorch's losses" trains "$(few_or_all 1x1 2x1)" units -D accumulate=2
 check "recomputation has PyTorch's losses" trains 1x1 again
 check "recomputation does not route again" sh -c \
     "'$PARC' tests/data/experts.pdl --target cpu --plan again --emit ir >'$work/ir' &&
@@ -80,6 +81,10 @@ check "another number of experts" refused "dim 0 of operand 1 is 8, not a multip
 check "rows of another width" refused "dim 2 of operand 1 is 8 where 4 is needed" \
     "grouped_matmul(slice(gather_rows(h, pair, row), 0, 4), w, ends)"
 check "exchanged rows" refused "operand 1 has 3 dims, it needs 4" "gather_rows(h, row, pair)"
+check "groups need no tokens of other ranks" sh -c \
+    "'$PARC' tests/data/experts.pdl --plan units --mesh 2x1 --emit json |
+     jq -e '[.collectives[] | select(.kind == \"all_gather\" and .origin != \"unit\")] == []'"
+
 word() { # word FROM TO MESSAGE: an argument of MoE
     sed "s/$1/$2/" tests/data/experts.pdl >"$work/word.pdl"
     ! "$PARC" "$work/word.pdl" --plan units --emit plan 2>"$work/message" &&

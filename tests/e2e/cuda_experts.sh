@@ -18,7 +18,12 @@ follows() { # follows KIND TOLERANCE MESH [OPTIONS…]: KIND is that of cuda_run
     done
     rm -rf "$at"
 }
+STANDIN_CALLS=$work/calls
+export STANDIN_CALLS
 check "one GPU" follows checked 2e-5 1x1 --plan units
+unset STANDIN_CALLS
+# The host does not read the numbers of rows: all steps after the first one are graphs.
+check "steps are graphs" test "$(grep -c '^graph' "$work/calls")" = 5
 check "dp=2 tp=2" follows fast 2e-5 2x2 --plan units
 in_all check "recomputation, dp=4" follows fast 2e-5 4x1 --plan again
 in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16

@@ -20,14 +20,14 @@ enum { GROUPED_WARPS = 4, /* that divide the rows, in 16 bits */
 
 /* Copies `lines` lines of `width` elements, `stride` apart in memory, to a tile. Lines from
  * `held` on, and elements from `valid` on, become zeros. `vectors`: lines begin and end at
- * multiples of 16 bytes. */
+ * multiples of 16 bytes. The threads copy equally many times 16 bytes. */
 PARC_DEVICE void grouped_load(int type, int vectors, void *to, int lines, int width,
                               const void *from, int stride, int64_t held, int64_t valid)
 {
     const int size = tile_half(type) ? 2 : 4, many = 16 / size, pieces = width / many;
     PARC_UNROLL
-    for (int i = thread_index(); i < lines * pieces; i += KERNEL_THREADS) {
-        int line = i / pieces, column = i % pieces * many, there = line < held;
+    for (int first = 0; first < lines * pieces; first += KERNEL_THREADS) {
+        int i = first + thread_index(), line = i / pieces, column = i % pieces * many, there = line < held;
         uint8_t *at = (uint8_t *)to + (line * ATTENTION_ROW(type, width) + column) * size;
         const uint8_t *x = (const uint8_t *)from + (line * stride + column) * size;
         if (vectors)

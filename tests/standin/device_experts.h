@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Compares case i of experts_cases with the CPU's functions; launches add to *errors. */
+/* Compares case i of experts_cases, from EXPERTS_CASES on a random variation of one, with the CPU's functions; launches add to *errors. */
 void device_experts(int i, void (*check)(bool fine, const char *what), int *errors);
 
 #endif

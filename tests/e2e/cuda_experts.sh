@@ -26,5 +26,9 @@ unset STANDIN_CALLS
 check "steps are graphs" test "$(grep -c '^graph' "$work/calls")" = 5
 check "dp=2 tp=2" follows fast 2e-5 2x2 --plan units
 in_all check "recomputation, dp=4" follows fast 2e-5 4x1 --plan again
+check "experts on two ranks, all_to_all" follows fast 2e-5 1x2 --plan swap
+in_all check "experts on two ranks, gathered, dp=2" follows fast 2e-5 2x2 --plan gather
+in_all check "experts on four ranks, all_to_all" follows fast 2e-5 1x4 --plan swap
+in_all check "experts on cp" follows fast 2e-5 2x2 --plan sequences
 in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16
 finish

@@ -434,7 +434,7 @@ static void small(void)
     for (int i = 0; i < 3 * CONV_CASES; i++)
         conv(&conv_cases[i / 3], (ParcConvResult)(i % 3));
     test.block_memory = RT_SHARED_MIN;
-    for (int i = 0; i < 5 * EXPERTS_CASES; i++)
+    for (int i = 0; i < 2 * EXPERTS_CASES; i++)
         device_experts(i, check, &test.errors);
     for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++)
         copy(&copy_cases[i]);

@@ -16,7 +16,8 @@ enum { MAX_PIECES = 4096, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
 typedef struct Piece {
     char *at;
     int64_t bytes;
-    bool pinned; /* host memory */
+    int64_t mapped; /* with the page after it: a process has a limited number of mappings */
+    bool pinned;    /* host memory */
     StandinPinned use;
 } Piece;
 
@@ -65,7 +66,7 @@ static char *take(int64_t bytes, bool pinned)
     if (mprotect(at, (size_t)pages, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     memset(at, 0xff, (size_t)bytes);
-    memory.piece[memory.n++] = (Piece){at, bytes, pinned, {0}};
+    memory.piece[memory.n++] = (Piece){at, bytes, pages, pinned, {0}};
     memory.allocated += pinned ? 0 : bytes;
     return at;
 }
@@ -93,7 +94,7 @@ bool standin_map(char *at, int64_t bytes)
         mprotect(at, (size_t)bytes, PROT_READ | PROT_WRITE) != 0)
         return false;
     memset(at, 0xff, (size_t)bytes);
-    memory.piece[memory.n++] = (Piece){at, bytes, false, {0}};
+    memory.piece[memory.n++] = (Piece){at, bytes, bytes, false, {0}};
     return true;
 }
 
@@ -144,7 +145,7 @@ bool standin_free(void *at)
     Piece *p = find(at);
     if (!p || p->at != at)
         return false;
-    mmap(p->at, (size_t)((p->bytes + PAGE - 1) / PAGE * PAGE), PROT_NONE,
+    mmap(p->at, (size_t)p->mapped, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     memory.allocated -= p->pinned ? 0 : p->bytes;
     *p = memory.piece[--memory.n];

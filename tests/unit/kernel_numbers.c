@@ -132,19 +132,23 @@ static double number(DType t, const void *at, int64_t i)
 
 /* The distance of two results relative to the largest number among them. In
  * 16-bit types a unit in the last place is ignored, as both were rounded. */
-double kernel_distance(DType t, const void *x, const void *y, int64_t n)
+double kernel_largest(DType t, const void *x, int64_t n, double least)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double a = fabs(number(t, x, i));
+        least = isfinite(a) && a > least ? a : least;
+    }
+    return least;
+}
+
+double kernel_distance(DType t, const void *x, const void *y, int64_t n, double least)
 {
     static const double place[] = {[DT_F32] = 0,
                                    [DT_BF16] = 0x1p-7,
                                    [DT_F16] = 0x1p-10,
                                    [DT_I32] = 0,
                                    [DT_I64] = 0};
-    double largest = 1e-30, worst = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double a = number(t, x, i);
-        if (isfinite(a) && fabs(a) > largest)
-            largest = fabs(a);
-    }
+    double largest = kernel_largest(t, x, n, least), worst = 0;
     for (int64_t i = 0; i < n; i++) {
         double a = number(t, x, i), b = number(t, y, i);
         if (a == b || (isnan(a) && isnan(b)))

@@ -13,8 +13,10 @@
 bool kernel_numbers(const Value *v, void *at, int64_t n, uint64_t *state,
                     const char *kind);
 
-/* The distance of two results relative to the largest number among them. In
+/* The largest finite magnitude among n numbers, at least `least`. */
+double kernel_largest(DType t, const void *x, int64_t n, double least);
+/* The distance of two results relative to the largest number of x, at least `least`. In
  * 16-bit types a unit in the last place is ignored, as both were rounded. */
-double kernel_distance(DType t, const void *x, const void *y, int64_t n);
+double kernel_distance(DType t, const void *x, const void *y, int64_t n, double least);
 
 #endif

@@ -24,6 +24,10 @@ check "one GPU" follows checked 2e-5 1x1 --plan units
 unset STANDIN_CALLS
 # The host does not read the numbers of rows: all steps after the first one are graphs.
 check "steps are graphs" test "$(grep -c '^graph' "$work/calls")" = 5
+check "experts on two ranks, gathered tokens" follows fast 2e-5 1x2 --plan gather
+check "experts on two ranks of dp, exchanged rows" follows fast 2e-5 2x2 --plan swap
+in_all check "experts on four ranks" follows fast 2e-5 1x4 --plan swap
+in_all check "columns of experts" follows fast 2e-5 2x2 --plan columns
 check "dp=2 tp=2" follows fast 2e-5 2x2 --plan units
 in_all check "recomputation, dp=4" follows fast 2e-5 4x1 --plan again
 check "experts on two ranks, all_to_all" follows fast 2e-5 1x2 --plan swap

@@ -3,7 +3,7 @@
  * The interpreter starts from the weights that the binary exported before its
  * first step, and uses the batches that the runtime makes for a single rank.
  * The tolerance is measured: the interpreter runs a second time, from weights
- * with one additional rounding error.
+ * with one additional rounding error, and with those of f32 in all values.
  */
 #include "tests/unit/random_follow.h"
 
@@ -24,7 +24,7 @@
  * `weight`: a share of the largest magnitude in a weight; `change`: a share of
  * the largest change that training made to it. `shaken`: a multiple of the
  * effect of one more relative rounding error, `shaking`, in every initial
- * weight. A step on which this effect exceeds `steady` is not compared.
+ * weight, and of the rounding of f32. A step on which this effect exceeds `steady` is not compared.
  * `loss`: a share of the loss that a gradient norm may differ by, as sums that
  * cancel leave rounding errors. */
 typedef struct Limits {
@@ -39,6 +39,8 @@ static const Limits limits[] = {
  * steps after it are compared: large terms that cancel, for example in the
  * gradient of a softmax, leave rounding errors of the size of small gradients. */
 static const double steep = 100;
+/* A quarter of f32's rounding error: `shaken` times its effect is allowed. */
+static const double single_error = 0x1p-26;
 enum { ATTEMPTS = 12 };
 
 static const Limits *limits_of(const BinaryRun *run)
@@ -160,7 +162,8 @@ static const char *const output_name[OUTPUTS] = {"loss", "grad_norm"};
 /* An accepted run of the interpreter. */
 typedef struct Track {
     Interp *in;
-    Rng rounding; /* of the errors of 16-bit values, if the weights are perturbed */
+    Rng narrow; /* of rounding errors of 16-bit values, if the state is not 0 … */
+    Rng single; /* … and of f32 */
     double (*output)[OUTPUTS]; /* by step, from 0 */
     double **param;            /* by parameter; NULL: never assigned */
 } Track;
@@ -173,27 +176,34 @@ struct Reference {
                        * Lion's update in the last step; NULL: of none */
 };
 
-/* Gives numbers of a 16-bit type a rounding error. */
+/* Gives the numbers that the forward and backward pass compute a rounding error. */
 static const char *round_results(void *context, Interp *in, const Op *op, bool done)
 {
     Track *t = context;
-    for (int i = 0; i < op->nouts && done; i++) {
+    bool computes = done && op->kind != OP_param && op->phase < PH_OPTIMIZER;
+    for (int i = 0; i < op->nouts && computes; i++) {
         DType type = op->out[i]->type.dtype;
+        bool wide = type == DT_F32;
+        double error = wide ? single_error : dtype_is_float(type) ? limits[type].shaking : 0;
+        Rng *r = wide ? &t->single : &t->narrow;
         int64_t n;
         double *x = interp_parts(in, op->out[i], &n);
-        for (int64_t k = 0; k < n && (type == DT_BF16 || type == DT_F16); k++)
-            x[k] *= 1 + limits[type].shaking * rng_normal(&t->rounding);
+        for (int64_t k = 0; k < n && error > 0 && r->state; k++)
+            x[k] *= 1 + error * rng_normal(r);
     }
     return NULL;
 }
 
-/* Both runs of an attempt have the same rounding errors: they differ by the weights. */
-static void start_track(const BinaryRun *run, Track *t, int attempt, int shake)
+/* Both runs of an attempt have the same rounding errors of 16-bit values; only the shaken one
+ * has those of f32. */
+static void start_track(const BinaryRun *run, Track *t, int attempt, bool shaken)
 {
+    uint64_t seed = (uint64_t)(run->seed + attempt) * 1000003u + 1;
+    int shake = 2 * attempt + shaken;
     t->in = interp_new(run->global);
-    t->rounding = (Rng){(uint64_t)(run->seed + attempt) * 1000003u};
-    if (attempt > 0)
-        interp_watch(t->in, round_results, t);
+    t->narrow = (Rng){attempt > 0 ? seed : 0};
+    t->single = (Rng){shaken ? seed : 0};
+    interp_watch(t->in, round_results, t);
     t->output =
         arena_alloc(run->arena, sizeof *t->output * (size_t)(run->steps + 1));
     t->param = NEW_ARRAY(run->arena, double *, run->global->param.n + 1);
@@ -359,8 +369,8 @@ static const char *run_tracks(BinaryRun *run, Reference *r)
 static const char *interpret(BinaryRun *run, int attempt)
 {
     Reference *r = run->reference;
-    start_track(run, &r->exact, attempt, 2 * attempt);
-    start_track(run, &r->shaken, attempt, 2 * attempt + 1);
+    start_track(run, &r->exact, attempt, false);
+    start_track(run, &r->shaken, attempt, true);
     const char *fault = run_tracks(run, r);
     interp_free(r->exact.in);
     interp_free(r->shaken.in);

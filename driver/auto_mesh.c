@@ -57,6 +57,15 @@ static const char *bytes(const Choice *c, int64_t n)
     return bytes_text(c->a, n);
 }
 
+/* The ranks of a candidate's axes that split experts. */
+static int64_t expert_ranks(const Choice *c, const Candidate *t)
+{
+    int64_t n = 1;
+    for (int a = 0; a < c->n; a++)
+        n *= c->p->plan.experts.axes >> a & 1 ? t->size[a] : 1;
+    return n;
+}
+
 /* Why the candidate is not chosen. */
 static const char *loss_text(const Choice *c, const Candidate *t,
                              const Candidate *best)
@@ -71,6 +80,8 @@ static const char *loss_text(const Choice *c, const Candidate *t,
                           ? "sequences are split over more ranks"
                       : choice_ranks(c, t, SPLITS_TENSORS) < choice_ranks(c, best, SPLITS_TENSORS)
                           ? "less tensor parallelism inside a node"
+                      : expert_ranks(c, t) < expert_ranks(c, best)
+                          ? "experts are split over fewer ranks"
                           : "fewer replicas";
     return arena_printf(c->a, "%s; a rank needs %s", why, bytes(c, t->peak));
 }

@@ -166,6 +166,20 @@ int choice_auto_axis(const Choice *c, Splits kind)
     return auto_axis(c, kind, true);
 }
 
+/* Adds the mesh whose last automatic axis of the batch has the ranks that are left. If
+ * experts are split over it, their number limits its size: the first such axis has the
+ * other ranks. */
+static void add_divided(Choice *c, int64_t *size, int first, int last, int64_t rest)
+{
+    bool experts = first != last && c->p->plan.experts.axes >> last & 1;
+    for (int64_t n = rest; n >= (experts ? 1 : rest); n--)
+        if (rest % n == 0) {
+            size[last] = n;
+            size[first] = first == last ? n : rest / n;
+            add_candidate(c, size);
+        }
+}
+
 /* Adds the meshes with these sizes of the tensor axis and of an automatic axis of the
  * context; other automatic tensor axes have one rank. The ranks that are left go to the
  * last automatic axis of the batch; with two, the first may number the nodes. */
@@ -194,9 +208,10 @@ static void add_with_sizes(Choice *c, int tensor, int64_t tp, int64_t parts)
         add_candidate(c, size);
         size[first] = 1;
     }
-    if (last >= 0)
-        size[last] = rest;
-    add_candidate(c, size);
+    if (last < 0)
+        add_candidate(c, size);
+    else
+        add_divided(c, size, first, last, rest);
 }
 
 /* Adds the meshes with this size of the tensor axis, those with few parts of sequences

@@ -92,6 +92,17 @@ check "hybrid sharding numbers the nodes of a stage" chooses \
     pp=2,rep=4,dp=2,tp=4 "$work/hybrid.pdl" --mesh pp=2,rep=auto,dp=auto,tp=4 \
     --ranks 64 --node-size 8 -D batch=512
 
+{
+    sed '/^plan /,/^}/d' tests/data/experts.pdl
+    cat <<'END'
+plan experts(dp, ep) { expert_parallel ep { layers.*.moe, balanced.moe } }
+END
+} >"$work/experts.pdl"
+check "an axis that splits 6 and 8 experts" chooses dp=8,ep=2 "$work/experts.pdl" \
+    --plan experts --mesh auto --ranks 16 -D batch=64
+check "its losers" says "not dp=4,ep=4: 4 ranks cannot split 6 experts"
+check "fewer experts" says "not dp=16,ep=1: experts are split over fewer ranks"
+
 cat "$work/one.pdl" - >"$work/stages.pdl" <<'END'
 plan staged(pp, dp, tp) {
     pipeline pp { }

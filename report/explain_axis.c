@@ -97,7 +97,7 @@ bool explain_axis(Out *o, const Program *p, const char *name)
     uint32_t axes = axes_named(p, name);
     if (!axes)
         return false;
-    out_line(o, "axis %s: %lld ranks; %s", name,
+    out_line(o, "axis %s: %lld ranks; %s%s", name,
              (long long)mesh_group(&p->mesh, axes),
              p->plan.pipeline.axes & axes
                  ? "its coordinates run the stages of `pipeline`; all read the "
@@ -109,7 +109,8 @@ bool explain_axis(Out *o, const Program *p, const char *name)
                    "sequence, in zigzag order"
              : p->plan.context.axes & axes
                  ? "named by `context`, so each of its ranks reads a part of each sequence"
-                 : "it splits the batch");
+                 : "it splits the batch",
+             p->plan.experts.axes & axes ? "; `expert_parallel` splits experts over it" : "");
     report_group(o, p, axes);
     axis_params(o, p, axes, true);
     axis_params(o, p, axes, false);

@@ -153,6 +153,7 @@ static void repeated(const Program *p, Warnings *all)
                 p->arena, w->what,
                 op_is_einsum(op->kind) ? "matmuls"
                 : op_is_conv(op->kind) ? "convolutions"
+                : op_is_grouped_matmul(op->kind) ? "products with experts"
                                        : "attention",
                 " and ");
         }
@@ -258,19 +259,32 @@ typedef struct Rest {
     Loc loc;            /* of the first unit that shards */
 } Rest;
 
+/* Whether the parameter is split over one of the axes, as experts are. */
+static bool is_split(const Program *p, const Param *q, uint32_t axes)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1 && q->type.place.ax[a].kind != AX_R)
+            return true;
+    return false;
+}
+
+static void add_unit(const Program *p, int i, Rest *r)
+{
+    const Unit *u = sharding_unit(p, i);
+    if (!u)
+        return;
+    r->loc = r->axes ? r->loc : u->loc;
+    r->axes |= unit_axes(p, u);
+}
+
 static void add_param(const Program *p, int i, Rest *r)
 {
     const Param *q = &p->param.at[i];
-    const Unit *u = sharding_unit(p, i);
     int64_t bytes = type_local_bytes(&q->type, &p->mesh);
     if (q->init.kind == INIT_COPY || q->module_state)
         return; /* of the compute type; of no unit */
     r->all += bytes;
-    if (u) {
-        r->loc = r->axes ? r->loc : u->loc;
-        r->axes |= unit_axes(p, u);
-    }
-    if (unit_of_param(p, i))
+    if (unit_of_param(p, i) || is_split(p, q, r->axes))
         return;
     r->bytes += bytes;
     if (q->state_of >= 0)
@@ -286,6 +300,8 @@ static void add_param(const Program *p, int i, Rest *r)
 void report_unsharded(const Program *p)
 {
     Rest r = {.names = ""};
+    for (int i = 0; i < p->param.n; i++)
+        add_unit(p, i, &r);
     for (int i = 0; i < p->param.n; i++)
         add_param(p, i, &r);
     if (!r.axes || r.bytes == 0 || r.bytes * LEAST_PART < r.all)

@@ -51,17 +51,21 @@ static bool item_names(const Program *p, const Item *item, const char *path)
     return false;
 }
 
+bool lower_item_names(const Lower *l, const Item *item, const char *path)
+{
+    for (const char *at = path; !item_names(l->p, item, at); at = path_parent(l->arena, at))
+        if (!*at)
+            return false;
+    return true;
+}
+
 const PlanItem *lower_expert_item(const Lower *l, const char *path)
 {
     for (int i = 0; i < l->planned.n; i++) {
         const PlanItem *planned = &l->planned.at[i];
-        for (const char *at = path; planned->clause->kind == CL_EXPERT_PARALLEL;
-             at = path_parent(l->arena, at)) {
-            if (item_names(l->p, planned->item, at))
-                return planned;
-            if (!*at)
-                break;
-        }
+        if (planned->clause->kind == CL_EXPERT_PARALLEL &&
+            lower_item_names(l, planned->item, path))
+            return planned;
     }
     return NULL;
 }

@@ -257,7 +257,9 @@ typedef VEC(LayerRun) LayerRuns;
 
 /* The axes of the plan's clauses of a kind, as bits. */
 uint32_t lower_clause_axes(const Lower *l, ClauseKind kind);
-/* The item of expert_parallel for the module with this path, or one around it; NULL: none. */
+/* Whether the item names the module with this path, or one around it. */
+bool lower_item_names(const Lower *l, const Item *item, const char *path);
+/* The first item of expert_parallel that names the module; NULL: none. */
 const PlanItem *lower_expert_item(const Lower *l, const char *path);
 /* In how many groups the plan puts tokens for experts, along the batch and along
  * sequences, and how many shards the experts have. */

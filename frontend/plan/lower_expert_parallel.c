@@ -27,29 +27,74 @@ static void split_weight(Lower *l, const Param *q, uint32_t axes, Loc loc)
     }
 }
 
-static bool has_style(const PlanSpec *plan, const Param *q, uint32_t axes)
+/* The style that places the parameter on one of the axes; NULL: none. */
+static const Style *placed(const PlanSpec *plan, const Param *q, uint32_t axes)
 {
     for (int i = 0; i < plan->nstyles; i++)
         if (plan->style[i].kind == STYLE_PARAMETER && axes >> plan->style[i].axis & 1 &&
             strcmp(plan->style[i].path, q->name) == 0)
-            return true;
-    return false;
+            return &plan->style[i];
+    return NULL;
 }
 
-/* Splits the weights of the experts of an item's modules; false: it has none. */
+/* Splits a weight, which parallelize may place on these axes: only by experts. */
+static void place_weight(Lower *l, const Param *q, uint32_t axes, Loc loc)
+{
+    const Style *s = placed(&l->p->plan, q, axes);
+    if (!s) {
+        split_weight(l, q, axes, loc);
+        return;
+    }
+    int dim = s->in_to[0].dim;
+    if (s->in_to[0].kind == LAYOUT_SHARD && (dim == 0 || dim == -q->type.ndim))
+        return;
+    diag_error(l->diag, s->loc, "%s splits the experts of '%s' over '%s'",
+               clause_name(CL_EXPERT_PARALLEL), q->name, l->p->mesh.name[s->axis]);
+    diag_note(l->diag, loc, "it is named here");
+    diag_help(l->diag, "remove the line of the parameter, or split it over another axis");
+}
+
+/* Splits the weights of the experts of an item's modules; false: it has none. A weight may
+ * reach the product as a view or a transpose of the parameter. */
 static bool split_experts(Lower *l, const PlanItem *planned, uint32_t axes)
 {
     Program *p = l->p;
     bool found = false;
     for_ops(op, p->step) {
-        int param = op->kind == OP_grouped_matmul ? value_param(op->arg[1]) : -1;
-        if (param < 0 || lower_expert_item(l, op->path) != planned)
+        if (op->kind != OP_grouped_matmul || lower_expert_item(l, op->path) != planned)
             continue;
         found = true;
-        if (!has_style(&p->plan, &p->param.at[param], axes))
-            split_weight(l, &p->param.at[param], axes, planned->item->loc);
+        const Value *v = parameter_of(op->arg[1]);
+        const Param *q = v ? &p->param.at[attr_param(v->def)] : NULL;
+        if (q && q->type.dim[0] == op->arg[1]->type.dim[0])
+            place_weight(l, q, axes, planned->item->loc);
     }
     return found;
+}
+
+/* An earlier item that names a module of this one, where experts are called; NULL: none. */
+static const PlanItem *named_before(Lower *l, const PlanItem *planned)
+{
+    for_ops(op, l->p->step) {
+        const PlanItem *first = op->kind == OP_grouped_matmul
+                                    ? lower_expert_item(l, op->path) : NULL;
+        if (first && first < planned && lower_item_names(l, planned->item, op->path))
+            return first;
+    }
+    return NULL;
+}
+
+static void report_no_experts(Lower *l, const PlanItem *planned)
+{
+    const PlanItem *first = named_before(l, planned);
+    if (first) {
+        diag_twice(l->diag, planned->item->loc, first->item->loc,
+                   "an earlier item names the experts of these modules");
+        return;
+    }
+    diag_error(l->diag, planned->item->loc, "no expert is called here: none of these "
+               "modules calls grouped_matmul");
+    diag_help(l->diag, "name modules such as MoE: 'layers.*.moe', or 'every MoE'");
 }
 
 static bool item_known(Lower *l, const Item *item)
@@ -82,10 +127,8 @@ void lower_expert_parallel(Lower *l)
         *to = planned->experts;
         to->axes = axes;
         to->loc = c->loc;
-        if (!split_experts(l, planned, axes)) {
-            diag_error(l->diag, planned->item->loc, "no expert is called here: none of these "
-                       "modules calls grouped_matmul");
-            diag_help(l->diag, "name modules such as MoE: 'layers.*.moe', or 'every MoE'");
-        }
+        /* Errors of the model may leave out calls of experts. */
+        if (!split_experts(l, planned, axes) && !diag_error_count(l->diag))
+            report_no_experts(l, planned);
     }
 }

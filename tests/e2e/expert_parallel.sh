@@ -86,7 +86,63 @@ check "an unknown axis" refused "plan 'p' has no axis 'e'" "expert_parallel e { 
 check "the axis of a pipeline" refused "needs axes that are not those of pipeline" "
     pipeline pp { schedule=1f1b }
     expert_parallel (pp, ep) { layers.*.moe }" --mesh 2x1x2 -D accumulate=2
+check "weights on the same axis" refused "splits the experts of 'layers.*.moe.w1' over 'ep'" "
+    parallelize ep { layers.*.moe.w1: Shard(1) }
+    expert_parallel ep { layers.*.moe }" --mesh 1x1x2
+check "experts that an earlier item names" refused "an earlier item names" \
+    "expert_parallel ep { layers.*.moe, layers.0.moe }" --mesh 1x1x2
+check "one message for experts that the axis does not divide" test "$(
+    refused "16 ranks cannot split 8 experts" "expert_parallel ep { layers.*.moe }" \
+        --mesh 1x1x16 -D batch=16 | grep -c error:)" = 1
 check "two clauses" refused "a plan has one clause expert_parallel" "
     expert_parallel ep { layers.*.moe }
     expert_parallel dp { balanced.moe }" --mesh 1x2x2
+
+# Ranks store parts of experts that no unit shards.
+"$PARC" "$model" --plan stages --mesh 2x2 -D accumulate=2 --emit plan="$work/out" 2>"$work/err"
+check "no note that ranks store all of the experts" test ! -s "$work/err"
+
+# A weight that is stored as [experts, in, out] is split too.
+cat >"$work/transposed.pdl" <<'END'
+module Mine(dim, hidden, experts, k) {
+    gate: Linear(dim, experts, bias=false)
+    param up[experts, dim, hidden] = uniform(-0.2, 0.2)
+    param down[experts, dim, hidden] = uniform(-0.2, 0.2)
+
+    forward(x) {
+        weights, ids = topk(softmax(gate(x), dim=-1), k)
+        pair, row, ends, needed = group_rows(ids, experts)
+        h = grouped_matmul(gather_rows(x, pair, row), transpose(up, 1, 2), ends)
+        by = unsqueeze(gather_pairs(weights, pair, row), -1)
+        return combine_rows(grouped_matmul(tanh(h), down, ends) * by, pair, row)
+    }
+}
+model Transposed(vocab=256, dim=16) {
+    embed: Embedding(vocab, dim)
+    layers: [2] Mine(dim, 24, 8, 2)
+    head: Linear(dim, vocab)
+
+    forward(tokens: int(vocab)[batch, seq], labels: int(vocab)[batch, seq]) {
+        h = embed(tokens)
+        for layer in layers { h = h + layer(h) }
+        return cross_entropy(head(h), labels)
+    }
+}
+plan one(dp) { }
+plan split(dp, ep) {
+    expert_parallel ep { layers.* }
+    fully_shard (dp, ep) { layers.*, model }
+}
+train {
+    batch = 4
+    seq   = 16
+}
+END
+model=$work/transposed.pdl
+check "weights that are transposed, one rank" trains plain one 1
+check "weights that are transposed" trains transposed split 2x2
+check "they train as on one rank" same_curve "$work/transposed.log" "$work/plain.log" 1e-5
+"$PARC" "$model" --plan split --mesh 2x2 --explain ep >"$work/axis" 2>"$work/err"
+check "they are split by experts" grep -q "layers\.\*\.up  *f32\[2 x 8/ep, 16, 24\]" "$work/axis"
+check "the axis is explained" grep -qF "\`expert_parallel\` splits experts over it" "$work/axis"
 finish

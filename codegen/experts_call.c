@@ -41,9 +41,9 @@ ParcGrouped grouped_call(const Program *p, const Op *op)
         .out = runtime_type(op->out[0]->type.dtype)};
 }
 
-GroupedSizes grouped_sizes(const ParcGrouped *s)
+GroupedSizes grouped_sizes(const ParcGrouped *s, int64_t shards)
 {
-    int64_t rows = (s->groups * s->r + s->experts - 1) / s->experts;
+    int64_t all = shards * s->experts, rows = (s->groups * s->r + all - 1) / all;
     GroupedSizes z = {s->x * s->experts, rows, s->d, s->f};
     if (s->computes == PARC_GROUPED_Y)
         z.n = s->f, z.k = s->d;

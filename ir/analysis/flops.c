@@ -81,12 +81,14 @@ static double conv_flops(const Op *op)
            (double)t.weight->type.dim[0];
 }
 
-/* Each row is multiplied by the matrix of one expert. The bound of rows counts. */
+/* Each row is multiplied by the matrix of one expert. A choice of a group has a row in one of the
+ * shards, each of which has a row for every choice. */
 static double grouped_flops(const Op *op)
 {
     bool weight = op->kind == OP_grouped_matmul_grad_weight;
     const Type *rows = &op->arg[0]->type, *other = &(weight ? op->arg[1] : op->out[0])->type;
-    return 2 * (double)type_elements(rows) * (double)other->dim[other->ndim - 1];
+    double used = (double)type_elements(rows) / (double)rows->dim[2];
+    return 2 * used * (double)other->dim[other->ndim - 1];
 }
 
 /* Every arithmetic op of the optimizer counts, one for each element; Muon's

@@ -93,5 +93,5 @@ void parc_grouped_matmul(ParcRt *rt, const ParcGrouped *spec, void *out, const v
     rt_grouped_plan(&p, spec);
     RT_CUDA_LAUNCH(rt, p.symbol, p.blocks, KERNEL_THREADS, p.shared_bytes, rt_pointer_bits(out),
                    rt_pointer_bits(a), rt_pointer_bits(b), rt_pointer_bits(ends), spec->groups,
-                   spec->x, spec->r, spec->experts, spec->f, spec->d);
+                   spec->x, spec->r, spec->experts, spec->f, spec->d, p.tiles, p.blocks);
 }

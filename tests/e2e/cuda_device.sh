@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 export BUILD
-flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device"
+flags="-std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda/device -DGROUPED_MOST_BLOCKS=3"
 objects=
 for name in attention/rt_attention_own conv/rt_conv_own rt_kernels rt_cuda_experts; do
     # shellcheck disable=SC2086

@@ -30,11 +30,16 @@ static inline ParcGroups rt_group_pairs(const ParcGroups *of)
     return x;
 }
 
+/* Blocks of a kernel of grouped_matmul.cuh, which fill a large GPU several times. */
+#ifndef GROUPED_MOST_BLOCKS
+#define GROUPED_MOST_BLOCKS 2112
+#endif
+
 /* A kernel of grouped_matmul.cuh, and how it is launched. */
 typedef struct GroupedPlan {
     int kind, rows; /* GROUPED_KIND, and the rows of a tile */
     bool vectors;   /* f and d are multiples of 16 bytes */
-    int64_t blocks, shared_bytes;
+    int64_t tiles, blocks, shared_bytes;
     char symbol[RT_SYMBOL];
 } GroupedPlan;
 
@@ -65,7 +70,8 @@ static inline void rt_grouped_plan(GroupedPlan *p, const ParcGrouped *s)
     int64_t tiles = weight ? s->x * s->experts * ((s->f + p->rows - 1) / p->rows)
                            : (rt_grouped_tiles(s, p->rows) + GROUPED_BAND - 1) / GROUPED_BAND *
                                  GROUPED_BAND;
-    p->blocks = tiles * strips;
+    p->tiles = tiles * strips;
+    p->blocks = weight || p->tiles < GROUPED_MOST_BLOCKS ? p->tiles : GROUPED_MOST_BLOCKS;
     p->shared_bytes = GROUPED_STAGES * size *
                       (GROUPED_A_TILE(p->kind, type, p->rows) + GROUPED_B_TILE(p->kind, type));
     snprintf(p->symbol, sizeof p->symbol, "grouped_matmul_%s_%s_%s_%d%s",

@@ -210,8 +210,8 @@ PARC_DEVICE int grouped_column_of(int type, int turned_b, int i)
 
 /* ---- tiles of rows --------------------------------------------------------- */
 
-/* Rows of one expert in one group and shard: `rows` from `row` of [groups, x, r] on; none: 0.
- * The expert's matrix. */
+/* Rows of one expert in one group and shard: `rows` from `row` of [groups, x, r] on. The
+ * expert's matrix. */
 typedef struct GroupedTile {
     int64_t row;
     int rows, matrix;
@@ -245,8 +245,9 @@ PARC_DEVICE int grouped_tiles(const GroupedRows *x, int each)
 }
 
 /* Finds tile `wanted` of the experts' rows, at most `each` rows of an expert in each, among n
- * entries of `ends`; the threads divide the entries. `tile` is in shared memory. */
-PARC_DEVICE void grouped_find(GroupedTile *tile, int32_t *total, const int32_t *ends, int n,
+ * entries of `ends`; the threads divide the entries. `tile` is in shared memory. Returns the number
+ * of tiles. */
+PARC_DEVICE int grouped_find(GroupedTile *tile, int32_t *total, const int32_t *ends, int n,
                               int x, int64_t r, int experts, int each, int wanted)
 {
     int span = (n + KERNEL_THREADS - 1) / KERNEL_THREADS, first = thread_index() * span;
@@ -259,8 +260,6 @@ PARC_DEVICE void grouped_find(GroupedTile *tile, int32_t *total, const int32_t *
             own += grouped_tiles(&rows, each);
         }
     }
-    if (thread_index() == 0)
-        tile->rows = 0;
     wanted -= block_before(own, total);
     if (wanted >= 0 && wanted < own) {
         GroupedRows rows = grouped_rows(ends, first, experts);
@@ -272,7 +271,12 @@ PARC_DEVICE void grouped_find(GroupedTile *tile, int32_t *total, const int32_t *
         tile->rows = rows.end - begin < each ? rows.end - begin : each;
         tile->matrix = shard % x * experts + rows.expert;
     }
+    int all = 0;
+    PARC_UNROLL
+    for (int w = 0; w < KERNEL_THREADS / PARC_WARP; w++)
+        all += total[w];
     block_barrier();
+    return all;
 }
 
 /* Moves to the rows of the expert in the next group that has some, if none are left. */

@@ -1,7 +1,7 @@
 /* experts.h: how the axes of the clause `expert_parallel` split experts.
  *
  * The rows of experts are [g, h, x, r, d]: those of x shards of the experts, for g x h
- * groups of tokens (frontend/plan/lower_expert_parallel.c). Each rank multiplies the rows
+ * groups of tokens (frontend/lower/expert_groups.c). Each rank multiplies the rows
  * of its experts:
  *
  *   weight  f32[64/ep, 1024, 256]

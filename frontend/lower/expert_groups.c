@@ -3,7 +3,7 @@
  * The rows [g, h, x, r, d] are those of g x h groups of tokens and x shards of the experts.
  * Tokens are grouped where the plan splits them, so that a rank groups its own: g are the
  * parts of the batch, h those of sequences. On the axes of the clause `expert_parallel`
- * dispatch=all_to_all does that too; its exchange turns a split of g into one of x. With
+ * dispatch=all_to_all does that too; its all-to-all changes the split from g to x. With
  * dispatch=gather ranks group the tokens of all ranks on these axes, each for its experts.
  *
  *   plan experts(dp, ep) { expert_parallel ep { layers.*.moe } } on 4x2, batch 64

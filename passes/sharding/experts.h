@@ -9,7 +9,7 @@
  *
  * With dispatch=gather the ops that group and gather rows have x split too, and
  * combine_rows gives shares of sums. With dispatch=all_to_all they have g split over the same
- * axes, so that an all-to-all turns the split of g into one of x, and back:
+ * axes, so that an all-to-all changes the split from g to x, and back:
  *
  *   rows    f32[64/(dp·ep), 1, 8, 64, 256] -> all_to_all -> f32[64/dp, 1, 8/ep, 64, 256]
  */

@@ -5,25 +5,9 @@
 # rank are those of its part; a run is saved, resumed, evaluated and sampled on any mesh.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_plans.sh"
 
 model=tests/data/context.pdl
-
-built() { # built NAME PLAN MESH [OPTIONS…]
-    name=$1 plan=$2 mesh=$3
-    shift 3
-    "$PARC" $model --target cpu --threads 1 --plan "$plan" --mesh "$mesh" "$@" \
-        --emit json="$work/$name.json" -o "$work/$name"
-}
-trains() { # trains NAME PLAN MESH [OPTIONS…]
-    built "$@" && "$work/$1" --steps 8 --seed 3 --data "$spec" --log "$work/$1.log" \
-        --save "$work/$1.saved" --save-every 4
-}
-agrees() { # agrees WITH NAME PLAN MESH [OPTIONS…]
-    with=$1
-    shift
-    trains "$@" && same_curve "$work/$1.log" "$work/$with.log" 1e-5 &&
-        as_planned "$work/$1.log" "$work/$1.json"
-}
 
 # Documents are runs of numbers that begin anywhere; one has a single token.
 cat >"$work/data.py" <<'PY'
@@ -128,12 +112,6 @@ check "the axis is explained" says \
 check "zigzag order is explained" says "two pieces of each sequence, in zigzag order" \
     $model --plan gather --mesh 1x4 --explain cp
 
-resumed() { # resumed FROM TO: TO continues FROM's run
-    "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "$spec" \
-        --log "$work/moved.log" &&
-        jq -c 'select(.step > 4)' "$work/one.log" >"$work/want.log" &&
-        same_curve "$work/moved.log" "$work/want.log" 1e-5
-}
 check "resume on cp=4" resumed one four
 check "resume on dp=2 cp=2" resumed four both
 check "resume on gathered keys" resumed both gather8

@@ -5,49 +5,30 @@
 # mesh. PyTorch's losses are those of one rank (experts.sh).
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_plans.sh"
 
 model=tests/data/experts.pdl
-
-built() { # built NAME PLAN MESH [OPTIONS…]
-    name=$1 plan=$2 mesh=$3
-    shift 3
-    "$PARC" $model --target cpu --threads 1 --plan "$plan" --mesh "$mesh" "$@" \
-        --emit json="$work/$name.json" -o "$work/$name"
-}
-trains() { # trains NAME PLAN MESH [OPTIONS…]
-    built "$@" && "$work/$1" --steps 8 --seed 3 --data "bytes:$text" --log "$work/$1.log" \
-        --save "$work/$1.saved" --save-every 4
-}
-agrees() { # agrees NAME PLAN MESH [OPTIONS…]
-    trains "$@" && same_curve "$work/$1.log" "$work/one.log" 1e-5 &&
-        as_planned "$work/$1.log" "$work/$1.json"
-}
+spec=bytes:$text
 
 check "one rank" trains one one 1
-check "gather, ep=2" agrees gather2 gather 1x2
-check "gather, dp=2 ep=2" agrees gather4 gather 2x2
-in_all check "gather, ep=4" agrees gather1x4 gather 1x4
-check "all_to_all, ep=4" agrees swap4 swap 1x4
-check "all_to_all, dp=2 ep=2, microbatches" agrees swap22 swap 2x2 -D accumulate=2
-in_all check "all_to_all, dp=2 ep=4" agrees swap8 swap 2x4
-in_all check "gather, microbatches" agrees parts gather 2x2 -D accumulate=2
-check "no units" agrees bare whole 2x1
-check "replicas of shards" agrees replicas replicas 2x2
-check "tensor parallelism, experts on tp" agrees tensor tensor 2x2
-check "tensor parallelism, columns of experts on tp" agrees columns columns 2x2
-check "experts on cp" agrees sequences sequences 2x2
-check "experts on dp and cp" agrees folded folded 2x2
-in_all check "experts on dp and cp, gathered" agrees folded_gather folded_gather 2x2
-check "recomputation" agrees recomputed recomputed 2x2
-in_all check "chunks of the head" agrees chunks swap 1x2 -D head_chunk=16
-check "a pipeline" agrees stages stages 2x2 -D accumulate=2
+check "gather, ep=2" agrees one gather2 gather 1x2
+check "gather, dp=2 ep=2" agrees one gather4 gather 2x2
+in_all check "gather, ep=4" agrees one gather1x4 gather 1x4
+check "all_to_all, ep=4" agrees one swap4 swap 1x4
+check "all_to_all, dp=2 ep=2, microbatches" agrees one swap22 swap 2x2 -D accumulate=2
+in_all check "all_to_all, dp=2 ep=4" agrees one swap8 swap 2x4
+in_all check "gather, microbatches" agrees one parts gather 2x2 -D accumulate=2
+check "no units" agrees one bare whole 2x1
+check "replicas of shards" agrees one replicas replicas 2x2
+check "tensor parallelism, experts on tp" agrees one tensor tensor 2x2
+check "tensor parallelism, columns of experts on tp" agrees one columns columns 2x2
+check "experts on cp" agrees one sequences sequences 2x2
+check "experts on dp and cp" agrees one folded folded 2x2
+in_all check "experts on dp and cp, gathered" agrees one folded_gather folded_gather 2x2
+check "recomputation" agrees one recomputed recomputed 2x2
+in_all check "chunks of the head" agrees one chunks swap 1x2 -D head_chunk=16
+check "a pipeline" agrees one stages stages 2x2 -D accumulate=2
 
-resumed() { # resumed FROM TO: TO continues FROM's run
-    "$work/$2" --steps 8 --resume "$work/$1.saved/step-00000004" --data "bytes:$text" \
-        --log "$work/moved.log" &&
-        jq -c 'select(.step > 4)' "$work/one.log" >"$work/want.log" &&
-        same_curve "$work/moved.log" "$work/want.log" 1e-5
-}
 check "resume on ep=4, all_to_all" resumed one swap4
 check "resume on dp=2 ep=2, gather" resumed swap4 gather4
 check "resume on cp" resumed gather4 sequences

@@ -408,6 +408,8 @@ Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim);
 Value *ir_transpose(Build *b, Value *x, AttrList perm);
 Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y);
 Value *ir_cast(Build *b, Value *x, DType t); /* x itself if it has that type */
+/* The op group_rows of the choices, of the first round. */
+Op *ir_group_rows(Build *b, Value *ids, AttrList shape, const char *hint);
 Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad);
 

@@ -14,11 +14,13 @@ typedef struct ParcGroups {
 
 /* ids [g b, h s, k] -> pair [g, h, x, r], row [g b, h s, k], ends [g, h, x, experts] and needed
  * [g, h, x], of `shards` shards of `experts` experts, of which the rank has x from *base on (NULL:
- * 0). An id that is no expert's has no row. `scratch`: parc_group_rows_scratch bytes. */
+ * 0). The rows are those from *round r on. An id that is no expert's has no row. `scratch`:
+ * parc_group_rows_scratch bytes. */
 int64_t parc_group_rows_scratch(int64_t shards, int64_t experts);
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,
                      int32_t *pair, int32_t *row, int32_t *ends, float *needed,
-                     const int32_t *ids, const int64_t *base, void *scratch);
+                     const int32_t *ids, const int32_t *round, const int64_t *base,
+                     void *scratch);
 
 /* x [g b, h s, width] -> rows [g, h, x, r, width]; rows without a pair are not written. The
  * inverse sums the rows of a token in f32; pairs of other shards count 0. */

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 17
+#define PARC_RT_VERSION 18
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,

@@ -22,11 +22,12 @@ static const char *base_text(Emitter *e, const Op *op, int own)
 static void emit_group_rows(Emitter *e, const Op *op)
 {
     const int64_t *shape = attr_shape(op)->v;
-    out_code(e->o, "parc_group_rows(rt, %s, %lld, %lld, %s, %s, %s, %s, %s, %s, %s);",
+    out_code(e->o, "parc_group_rows(rt, %s, %lld, %lld, %s, %s, %s, %s, %s, %s, %s, %s);",
              groups_text(e, op), (long long)shape[2], (long long)shape[4],
              value_variable(e, op->out[0]), value_variable(e, op->out[1]),
              value_variable(e, op->out[2]), value_variable(e, op->out[3]),
-             value_variable(e, op->arg[0]), base_text(e, op, 1), workspace_variable(e, op));
+             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]), base_text(e, op, 2),
+             workspace_variable(e, op));
 }
 
 static void emit_rows(Emitter *e, const Op *op)

@@ -29,7 +29,8 @@ Datum builtin_group_rows(const BuiltinCall *c)
                             (long long)g.shards, (long long)experts);
     Attr attr[MAX_ATTRS] = {{.l = {5, {g.batch, g.sequence, g.shards, pairs, experts / g.shards}}}};
     Datum *item = NEW_ARRAY(c->l->arena, Datum, 4);
-    item[0] = lower_op(c->l, c->call->loc, "group rows by", OP_group_rows, 1, c->arg, attr);
+    Datum args[] = {c->arg[0], datum_tensor(ir_full(&c->l->b, 0, DT_I32, 0, NULL))};
+    item[0] = lower_op(c->l, c->call->loc, "group rows by", OP_group_rows, 2, args, attr);
     if (item[0].kind == DATUM_POISON)
         return item[0];
     const Op *op = item[0].tensor->def;

@@ -93,8 +93,10 @@ static const char *parse_tensor(const char **s, const Op *op, RuleTensor *t, boo
     *t = (RuleTensor){0};
     *s = plain ? *s : skip_blanks(*s);
     *exists = plain || parse_condition(s, op);
-    if (!plain)
+    if (!plain) {
         parse_mark(s, t);
+        *s = skip_blanks(*s);
+    }
     for (; **s && !strchr(",-;", **s); *s = plain ? *s : skip_blanks(*s)) {
         if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
             return "a tensor has too many dims";

@@ -43,6 +43,7 @@ int64_t parc_group_rows_scratch(int64_t shards, int64_t experts)
 typedef struct Sort {
     const ParcGroups *of;
     int64_t shards, experts, first; /* the rank's first shard */
+    int64_t begin;                  /* the first row of the round */
     int64_t *next;                  /* [shards, experts] the next row of its shard */
     int32_t *pair, *row, *ends;     /* of one group: row at its first token */
     float *needed;
@@ -61,6 +62,12 @@ static void count_pairs(const Sort *s)
     }
 }
 
+/* The row of the round that is row `at` of a shard, or the nearest one. */
+static int64_t row_in_round(const Sort *s, int64_t at)
+{
+    return at < s->begin ? 0 : rt_least(at - s->begin, s->of->r);
+}
+
 /* Replaces the counts by the experts' first rows. */
 static void place_experts(const Sort *s)
 {
@@ -72,12 +79,12 @@ static void place_experts(const Sort *s)
             s->next[x * s->experts + e] = at;
             at += count;
             if (mine)
-                s->ends[own * s->experts + e] = (int32_t)rt_least(at, r);
+                s->ends[own * s->experts + e] = (int32_t)row_in_round(s, at);
         }
         if (!mine)
             continue;
         s->needed[own] = (float)at;
-        for (int64_t i = at; i < r; i++)
+        for (int64_t i = row_in_round(s, at); i < r; i++)
             s->pair[own * r + i] = -1;
     }
 }
@@ -90,9 +97,9 @@ static void place_pairs(const Sort *s)
         int64_t at = b * token_row(of) * of->k;
         for (int64_t i = 0; i < choices; i++) {
             int32_t id = s->ids[at + i];
-            int64_t to = id >= 0 && id < all ? s->next[id]++ : of->r;
+            int64_t to = id >= 0 && id < all ? s->next[id]++ - s->begin : of->r;
             int64_t shard = id / s->experts, own = shard - s->first;
-            bool fits = to < of->r;
+            bool fits = to >= 0 && to < of->r;
             s->row[at + i] = fits ? (int32_t)(shard * of->r + to) : -1;
             if (fits && own >= 0 && own < of->x)
                 s->pair[own * of->r + to] = (int32_t)(b * choices + i);
@@ -102,12 +109,14 @@ static void place_pairs(const Sort *s)
 
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,
                      int32_t *pair, int32_t *row, int32_t *ends, float *needed,
-                     const int32_t *ids, const int64_t *base, void *scratch)
+                     const int32_t *ids, const int32_t *round, const int64_t *base,
+                     void *scratch)
 {
     (void)rt;
     for (int64_t i = 0; i < of->g * of->h; i++) {
         int64_t tokens = first_token(of, i) * of->k;
-        Sort s = {of, shards, experts, base ? *base : 0, scratch, pair + i * of->x * of->r,
+        Sort s = {of, shards, experts, base ? *base : 0, *round * of->r, scratch,
+                  pair + i * of->x * of->r,
                   row + tokens, ends + i * of->x * experts, needed + i * of->x, ids + tokens};
         count_pairs(&s);
         place_experts(&s);

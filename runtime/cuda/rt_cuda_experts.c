@@ -22,7 +22,8 @@ enum { WARPS = KERNEL_THREADS / PARC_WARP };
 
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,
                      int32_t *pair, int32_t *row, int32_t *ends, float *needed,
-                     const int32_t *ids, const int64_t *base, void *scratch)
+                     const int32_t *ids, const int32_t *round, const int64_t *base,
+                     void *scratch)
 {
     int64_t groups = of->g * of->h, parts = rt_group_parts(of), all = shards * experts;
     int64_t pairs = groups * of->b * of->s * of->k, rows = groups * of->x * of->r;
@@ -33,12 +34,13 @@ void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t e
                    rt_pointer_bits(count), rt_pointer_bits(first), groups * all, parts);
     RT_CUDA_LAUNCH(rt, "group_ends", rt_blocks(groups * shards, WARPS), KERNEL_THREADS, 0,
                    rt_pointer_bits(ends), rt_pointer_bits(needed), rt_pointer_bits(first),
-                   groups * shards, shards, experts, of->x, of->r, rt_pointer_bits(base));
+                   groups * shards, shards, experts, of->x, of->r, rt_pointer_bits(round),
+                   rt_pointer_bits(base));
     RT_CUDA_LAUNCH(rt, "group_place", rt_blocks(pairs > rows ? pairs : rows, KERNEL_THREADS),
                    KERNEL_THREADS, 0, rt_pointer_bits(pair), rt_pointer_bits(row),
                    rt_pointer_bits(ends), rt_pointer_bits(ids), rt_pointer_bits(count),
                    rt_pointer_bits(first), SHAPE(of), shards, experts, parts,
-                   rt_pointer_bits(base));
+                   rt_pointer_bits(round), rt_pointer_bits(base));
 }
 
 /* ---- rows and tokens ----------------------------------------------------- */

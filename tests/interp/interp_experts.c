@@ -56,10 +56,12 @@ void interp_group_rows(Interp *in, const Op *op, int64_t rank)
     Local ids = interp_local(in, op->arg[0], rank), pair = interp_local(in, op->out[0], rank);
     Local row = interp_local(in, op->out[1], rank), ends = interp_local(in, op->out[2], rank);
     Local needed = interp_local(in, op->out[3], rank);
+    double round = interp_local(in, op->arg[1], rank).at[0];
     Groups of = groups_of(ids, dim_of(pair, 0), dim_of(pair, 1));
     Routing r = {.pairs = pairs_of(&of), .shards = dim_of(pair, 2), .rows = dim_of(pair, 3),
-                 .experts = dim_of(ends, 3), .first = first_shard(in, op, 1, rank),
+                 .experts = dim_of(ends, 3), .first = first_shard(in, op, 2, rank),
                  .all = attr_shape(op)->v[2]};
+    r.round = isnan(round) ? 0 : (int64_t)round; /* NaN: of another stage's rank */
     double *chosen = NEW_ARRAY(in->arena, double, r.pairs), *at = NEW_ARRAY(in->arena, double, r.pairs);
     for (int64_t i = 0; i < of.g * of.h; i++) {
         for (int64_t p = 0; p < r.pairs; p++)

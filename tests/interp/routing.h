@@ -12,6 +12,7 @@ typedef struct Routing {
     int64_t pairs;
     int64_t shards, first, all; /* of the results pair, ends and needed; of row */
     int64_t rows, experts;      /* of a shard */
+    int64_t round;
 } Routing;
 
 /* ids [pairs]; pair [shards, rows], row [pairs], ends [shards, experts], needed [shards]. A

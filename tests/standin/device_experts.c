@@ -75,7 +75,7 @@ static Routed routed(const Experts *e)
     return r;
 }
 
-static void routing(Experts *e)
+static void routing_in_round(Experts *e, int32_t *round)
 {
     const ExpertsCase *c = e->c;
     int64_t groups = c->g * c->h;
@@ -83,14 +83,22 @@ static void routing(Experts *e)
     void *own = malloc((size_t)parc_group_rows_scratch(c->shards, c->experts));
     void *scratch = standin_alloc(rt_group_bytes(&e->of, c->shards, c->experts));
     parc_group_rows(&e->rt, &e->of, c->shards, c->experts, should->pair, should->row, should->ends,
-                    should->needed, should->ids, should->base, own);
+                    should->needed, should->ids, round, should->base, own);
     cuda_group_rows(&e->rt, &e->of, c->shards, c->experts, is->pair, is->row, is->ends, is->needed,
-                    is->ids, is->base, scratch);
+                    is->ids, round, is->base, scratch);
     free(own);
     expect(e, same(is->row, should->row, e->pairs * 4), "row");
     expect(e, same(is->pair, should->pair, e->rows * 4), "pair");
     expect(e, same(is->ends, should->ends, groups * c->x * c->experts * 4), "ends");
     expect(e, same(is->needed, should->needed, groups * c->x * 4), "needed");
+}
+
+/* The results of the first round stay. */
+static void routing(Experts *e)
+{
+    int32_t *round = standin_alloc(sizeof *round);
+    for (*round = 2; *round >= 0; --*round)
+        routing_in_round(e, round);
 }
 
 /* Numbers for all rows, which are NaN where there is no pair. */

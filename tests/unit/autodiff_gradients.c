@@ -338,8 +338,7 @@ static Value *make_experts(Small *s, Value *const *x)
     Attr last[MAX_ATTRS] = {{.i = 2}};
     Value *all = ir_value(&s->b, OP_concat, 4, scores, last, NULL);
     Op *top = ir_op(&s->b, OP_topk, 1, &all, attr, NULL);
-    Attr shape[MAX_ATTRS] = {{.l = {5, {1, 1, 1, 12, 4}}}};
-    Op *group = ir_op(&s->b, OP_group_rows, 1, &top->out[1], shape, NULL);
+    Op *group = ir_group_rows(&s->b, top->out[1], (AttrList){5, {1, 1, 1, 12, 4}}, NULL);
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *weights = ir_unary(&s->b, OP_sigmoid, top->out[0]);
     Value *rows = ternary(s, OP_gather_rows, x[0], pair, row);

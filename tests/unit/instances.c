@@ -142,9 +142,9 @@ static void experts(Text *t, const ExpertsCase *c)
     Value *x = tensor(t, type, (int64_t[]){b, s, c->d, 0});
     Value *w = tensor(t, type, (int64_t[]){all, c->f, c->d, 0});
     Value *y = tensor(t, type, (int64_t[]){c->g, c->h, c->x, c->r, c->f, 0});
-    Attr shape[MAX_ATTRS] = {{.l = {5, {c->g, c->h, c->x, c->r, c->experts}}}};
     Attr none[MAX_ATTRS] = {{0}}, out[MAX_ATTRS] = {{.i = dtype_of[c->out]}};
-    Op *group = ir_op(&t->b, OP_group_rows, 1, &ids, shape, "g");
+    AttrList shape = {5, {c->g, c->h, c->x, c->r, c->experts}};
+    Op *group = ir_group_rows(&t->b, ids, shape, "g");
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *rows = ir_value(&t->b, OP_gather_rows, 3, (Value *[]){x, pair, row}, none, "r");
     ir_op(&t->b, OP_combine_rows, 3, (Value *[]){rows, pair, row}, none, "c");

@@ -81,6 +81,7 @@
 /* 4 x 4 tokens of width 8 with 2 choices each, in 2 x 2 groups; 2 shards of 2 experts, with 4
  * rows of the 4 pairs that choose them, or with 3 rows. */
 #define TOKENS T3(ANY, 4, 4, 8)
+#define ROUND {INDEX, 0, {0}, 2, true}
 #define CHOICES T3(ANY, 4, 4, 2)
 #define ROWS(rows, width) {ANY, 5, {2, 2, 2, rows, width}, 0, false}
 #define ROUTED(rows, uneven) \
@@ -169,8 +170,8 @@ const OpSample op_sample[] = {
     {OP_topk, 1, {T3(ANY, 4, 8, 5)}, {{.i = 5}, {.i = 0}}},
     {OP_topk, 1, {T2(ANY, 8, 7)}, {{.i = 4}, {.i = 0}}},
     {OP_topk_grad, 2, {T3(ANY, 4, 8, 1), {INDEX, 3, {4, 8, 1}, 6, true}}, {{.i = 6}}},
-    {OP_group_rows, 1, {{INDEX, 3, {4, 4, 2}, 4, true}}, {DIMS(2, 2, 2, 3, 2)}},
-    {OP_group_rows, 1, {{INDEX, 3, {4, 4, 2}, 4, true}}, {DIMS(1, 1, 4, 32, 1)}},
+    {OP_group_rows, 2, {{INDEX, 3, {4, 4, 2}, 4, true}, ROUND}, {DIMS(2, 2, 2, 3, 2)}},
+    {OP_group_rows, 2, {{INDEX, 3, {4, 4, 2}, 4, true}, ROUND}, {DIMS(1, 1, 4, 32, 1)}},
     {OP_gather_rows, 3, {TOKENS, ROUTED(4, 0)}, {{0}}},
     {OP_combine_rows, 3, {ROWS(4, 8), ROUTED(4, 0)}, {{0}}},
     {OP_gather_pairs, 3, {CHOICES, ROUTED(4, 0)}, {{0}}},

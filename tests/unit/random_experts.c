@@ -69,8 +69,8 @@ Value *random_experts(Model *m, Value *h)
     int64_t g = divisor(m, h->type.dim[0]), s = divisor(m, h->type.dim[1]);
     int64_t rows = h->type.dim[0] / g * (h->type.dim[1] / s) * n;
     Value *ids, *weights = choose(m, h, experts, n, &ids);
-    Attr shape[MAX_ATTRS] = {{.l = {5, {g, s, shards, rows, experts / shards}}}};
-    Op *group = ir_op(b, OP_group_rows, 1, &ids, shape, "rows");
+    AttrList shape = {5, {g, s, shards, rows, experts / shards}};
+    Op *group = ir_group_rows(b, ids, shape, "rows");
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *by = ternary(b, OP_gather_pairs, weights, pair, row);
     by = ir_cast(b, ir_reshape(b, by, 5, (int64_t[]){g, s, shards, rows, 1}), dtype);

@@ -60,7 +60,7 @@ static int32_t expert_of(const Case *k, int64_t i)
     return 0;
 }
 
-static void check_routing(ParcRt *rt, Check *c, const Case *k, Routed *r)
+static void check_round(ParcRt *rt, Check *c, const Case *k, Routed *r, int32_t round)
 {
     const ParcGroups *of = &k->of;
     int64_t n = pairs_of(k), groups = groups_of(k), wrong = 0;
@@ -68,8 +68,8 @@ static void check_routing(ParcRt *rt, Check *c, const Case *k, Routed *r)
     for (int64_t i = 0; i < groups * n; i++)
         r->ids[i] = expert_of(k, i);
     parc_group_rows(rt, of, k->shards, k->experts, r->pair, r->row, r->ends, r->needed, r->ids,
-                    &k->first, rt->arena);
-    Routing as = {n, of->x, k->first, k->shards, of->r, k->experts};
+                    &round, &k->first, rt->arena);
+    Routing as = {n, of->x, k->first, k->shards, of->r, k->experts, round};
     for (int64_t g = 0; g < groups; g++) {
         static double ids[MOST_PAIRS], pair[MOST_PAIRS], row[MOST_PAIRS], end[MOST_PAIRS];
         double needed[GUARD];
@@ -86,6 +86,13 @@ static void check_routing(ParcRt *rt, Check *c, const Case *k, Routed *r)
             wrong += (double)r->needed[g * of->x + i] != needed[i];
     }
     CHECK(c, wrong == 0);
+}
+
+/* The results of the first round stay. */
+static void check_routing(ParcRt *rt, Check *c, const Case *k, Routed *r)
+{
+    for (int32_t round = 2; round >= 0; round--)
+        check_round(rt, c, k, r, round);
 }
 
 /* ---- numbers ---- */

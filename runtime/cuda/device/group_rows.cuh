@@ -97,7 +97,7 @@ group_part_sums(int32_t *__restrict__ count, int32_t *__restrict__ total, int64_
 PARC_KERNEL(KERNEL_THREADS)
 group_ends(int32_t *__restrict__ ends, float *__restrict__ needed, int32_t *__restrict__ total,
            int64_t n, int64_t shards, int64_t experts, int64_t x, int64_t r,
-           const int64_t *base)
+           const int32_t *round, const int64_t *base)
 {
     int64_t at = block_index() * (KERNEL_THREADS / PARC_WARP) + warp_index();
     if (at >= n)
@@ -108,10 +108,11 @@ group_ends(int32_t *__restrict__ ends, float *__restrict__ needed, int32_t *__re
     if (own < 0 || own >= x)
         return;
     own += at / shards * x;
+    const int64_t begin = *round * r;
     warp_barrier();
     for (int64_t e = lane_index(); e < experts; e += PARC_WARP) {
-        int end = e + 1 < experts ? first[e + 1] : sum;
-        ends[own * experts + e] = end < r ? end : (int32_t)r;
+        int64_t end = (e + 1 < experts ? first[e + 1] : sum) - begin;
+        ends[own * experts + e] = end < 0 ? 0 : (int32_t)(end < r ? end : r);
     }
     if (lane_index() == 0)
         needed[own] = (float)sum;
@@ -122,7 +123,8 @@ PARC_KERNEL(KERNEL_THREADS)
 group_place(int32_t *__restrict__ pair, int32_t *__restrict__ row,
             const int32_t *__restrict__ ends, const int32_t *__restrict__ ids,
             const int32_t *__restrict__ count, const int32_t *__restrict__ first, GROUP_SHAPE,
-            int64_t shards, int64_t experts, int64_t parts, const int64_t *base)
+            int64_t shards, int64_t experts, int64_t parts, const int32_t *round,
+            const int64_t *base)
 {
     int64_t i = block_index() * KERNEL_THREADS + thread_index(), group = i;
     int64_t index = copy_digit(&group, b * s * k), all = shards * experts;
@@ -131,12 +133,14 @@ group_place(int32_t *__restrict__ pair, int32_t *__restrict__ row,
         int32_t id = ids[at];
         if (id >= 0 && id < all) {
             int64_t expert = group * all + id;
-            to = (int64_t)first[expert] + count[expert * parts + index / SORT_TILE] + row[at];
+            to = (int64_t)first[expert] + count[expert * parts + index / SORT_TILE] + row[at] -
+                 *round * r;
             shard = id / (int32_t)experts;
         }
         int64_t own = shard - (base ? *base : 0);
-        row[at] = to < r ? (int32_t)(shard * r + to) : -1;
-        if (to < r && own >= 0 && own < x)
+        bool fits = to >= 0 && to < r;
+        row[at] = fits ? (int32_t)(shard * r + to) : -1;
+        if (fits && own >= 0 && own < x)
             pair[(group * x + own) * r + to] = (int32_t)index;
     }
     int64_t shard = i, place = copy_digit(&shard, r);

@@ -349,7 +349,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 17
+#if PARC_RT_VERSION != 18
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

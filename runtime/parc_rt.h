@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 18
+#define PARC_RT_VERSION 19
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -254,6 +254,15 @@ typedef struct ParcOutput {
     ParcType type;
 } ParcOutput;
 
+/* Where a program has its scalars: offsets in the arena; -1: it has none. All are f32[]
+ * but `random`. */
+typedef struct ParcScalars {
+    int64_t loss, grad_norm; /* results */
+    int64_t overflow;        /* the rows of experts that had no place in their buffers */
+    int64_t lr, bias1, bias2, clip, loss_scale;
+    int64_t random;          /* i64[]: the key of random numbers */
+} ParcScalars;
+
 /* A forward program: the model's forward pass without dropout, gradients and
  * optimizer. It reads the parameters and low-precision copies of the training
  * step at their offsets and never writes them or optimizer states. It uses all
@@ -262,20 +271,18 @@ typedef struct ParcOutput {
  * step. A session is begin(), then any number of run() with new inputs.
  * Collectives, statements (ParcWork), kernels and events of all programs are
  * in the tables of ParcModel and have distinct numbers. */
-typedef struct ParcEval {
+typedef struct ParcProgram {
     void (*init)(ParcRt *rt);  /* once at start: creates matmuls; or NULL */
     void (*begin)(ParcRt *rt); /* at the beginning of a session: computes
                                   constants; or NULL */
     void (*run)(ParcRt *rt);   /* one batch */
-    int64_t loss_offset;       /* f32[] in the arena; -1: computes no loss */
-    int64_t random_offset;     /* i64[]: the run's key; -1: it draws no random
-                                  numbers */
+    ParcScalars at;
     const ParcInput *input;    /* an input with offset -1 is not read */
     int ninputs;
     const ParcOutput *output;
     int noutputs;
     double flops;              /* flops of one run, all ranks together */
-} ParcEval;
+} ParcProgram;
 
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
@@ -322,12 +329,7 @@ typedef struct ParcModel {
                                spaces between */
     double clip;            /* the largest gradient norm; 0: no clipping */
     double loss_scale;      /* initial value; 0: the loss is not scaled */
-    int64_t loss_scale_offset; /* offset of the scale, f32[] */
-    int64_t loss_offset, grad_norm_offset; /* f32[] in the arena; -1: none */
-    int64_t lr_offset, bias1_offset, bias2_offset, clip_offset; /* f32[], -1:
-                               unused */
-    int64_t random_offset; /* i64[]: the step's key; -1: the step draws no
-                              random numbers */
+    ParcScalars at;         /* of the training step */
     const char *const *collective; /* names by id, for messages: "ag3 dp
                                       layers.* (llama.pdl:58)" */
     int ncollectives;
@@ -349,9 +351,9 @@ typedef struct ParcModel {
     bool deterministic;        /* every run computes the same bits */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);
-    const ParcEval *eval;    /* the loss of one batch (microbatches as in
+    const ParcProgram *eval;    /* the loss of one batch (microbatches as in
                                 training), without outputs */
-    const ParcEval *outputs; /* the outputs of one microbatch, without loss;
+    const ParcProgram *outputs; /* the outputs of one microbatch, without loss;
                                 NULL: forward returns only the loss */
     const char *file_prefix; /* with `names hf`: names of files may lack this
                                 prefix; NULL: none */
@@ -422,10 +424,10 @@ void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
  * without --trace it costs little. */
 void parc_mark(ParcRt *rt, int i, int64_t iteration);
 
-/* CPU, before the optimizer: returns false, on all ranks, if the loss is not
+/* CPU, before the optimizer: returns false, on all ranks, if the loss at this offset is not
  * finite and has no scale. The step ends there; the runtime executes it a
  * second time with checks of each result. */
-bool parc_goes_on(ParcRt *rt);
+bool parc_goes_on(ParcRt *rt, int64_t loss);
 
 /* Collectives over the group of ranks that differ only in `axes`. All ranks
  * call the same collectives in the same order. `id` names the collective in

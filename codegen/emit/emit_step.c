@@ -6,7 +6,7 @@
  *                    convolutions, computes constants (the ops of the phase init)
  *   forward_attention, …   the parts of the phases (emit_parts.c)
  *   eval_init, eval_begin, eval_run   the functions of a forward program
- *                    (ParcEval), and the parts of eval_run. One that repeats
+ *                    (ParcProgram), and the parts of eval_run. One that repeats
  *                    another program calls the functions of the other where
  *                    their statements are the same
  *
@@ -85,14 +85,15 @@ static void forward_functions(Emitter *f)
 
 static void step_function(Emitter *e)
 {
-    Out *o = e->o;
-    out(o,
+    const char *loss = value_offset(e, program_output(e->p, "loss"));
+    out(e->o,
         "\nvoid step(ParcRt *rt)\n{\n"
         "    forward(rt);\n"
         "    backward(rt);\n%s"
         "    optimizer(rt);\n}\n",
         e->cuda ? ""
-                : "    if (parc_goes_on(rt)) /* the loss is finite */\n    ");
+                : arena_printf(e->p->arena, "    if (parc_goes_on(rt, %s)) /* the loss is "
+                               "finite */\n    ", loss));
     out_line(&e->files->model_h, "void step(ParcRt *rt);");
 }
 

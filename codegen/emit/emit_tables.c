@@ -314,6 +314,22 @@ static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
     return "-1";
 }
 
+/* The row of ParcScalars. */
+static void scalars(Emitter *e)
+{
+    static const struct {
+        OpKind kind;
+        const char *name; /* of the op, and of the field */
+    } all[] = {{OP_output, "loss"}, {OP_output, "grad_norm"}, {OP_output, "overflow"},
+               {OP_scalar, "lr"}, {OP_scalar, "bias1"}, {OP_scalar, "bias2"},
+               {OP_scalar, "clip"}, {OP_scalar, "loss_scale"}, {OP_scalar, "random"}};
+    enum { A_LINE = 3 };
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
+        out(e->o, "%s.%s = %s", i == 0 ? "    .at = {" : i % A_LINE ? ", " : ",\n           ",
+            all[i].name, scalar_offset(e, all[i].kind, all[i].name));
+    out(e->o, "},\n");
+}
+
 static void shared_rows(Emitter *e)
 {
     const MemoryPlan *m = e->memory;
@@ -429,19 +445,10 @@ static void model_row(Emitter *e, const char *plan_text)
     optimizer_rows(o, t);
     out_line(o, ".options = \"%s\",", options_of_program(a));
     if (t->loss_scale > 0)
-        out_line(o, ".loss_scale = %s, .loss_scale_offset = %s,",
-                 double_text(a, t->loss_scale),
-                 scalar_offset(e, OP_scalar, "loss_scale"));
-    out_line(o, ".loss_offset = %s,", scalar_offset(e, OP_output, "loss"));
-    out_line(o, ".grad_norm_offset = %s,",
-             scalar_offset(e, OP_output, "grad_norm"));
-    out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
+        out_line(o, ".loss_scale = %s,", double_text(a, t->loss_scale));
     if (t->clip > 0)
         out_line(o, ".clip = %s,", double_text(a, t->clip));
-    out_line(o, ".clip_offset = %s,", scalar_offset(e, OP_scalar, "clip"));
-    out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
-    out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
-    out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));
+    scalars(e);
     Numbers all = numbers_all(p);
     out_line(o, ".collective = collective, .ncollectives = %d,",
              all.collectives);
@@ -499,12 +506,11 @@ static void forward_tables(Emitter *f)
             output_row(f, &f->p->output.at[i]);
         out_line(o, "};");
     }
-    out_line(o, "\nstatic const ParcEval %s = {", word);
+    out_line(o, "\nstatic const ParcProgram %s = {", word);
     o->indent = OUT_INDENT;
     out_line(o, ".init = %s, .begin = %s, .run = %s,", f->init, f->begin,
              f->run);
-    out_line(o, ".loss_offset = %s,", scalar_offset(f, OP_output, "loss"));
-    out_line(o, ".random_offset = %s,", scalar_offset(f, OP_scalar, "random"));
+    scalars(f);
     out_line(o, ".input = %s_input, .ninputs = %d,", word, f->p->input.n);
     if (f->p->output.n)
         out_line(o, ".output = %s_output, .noutputs = %d,", word,

@@ -173,10 +173,9 @@ void rt_device_mark_action(ParcRt *rt, int64_t i)
         rt_trace_add(rt->ring, RT_MARK_ACTION, i);
 }
 
-bool parc_goes_on(ParcRt *rt)
+bool parc_goes_on(ParcRt *rt, int64_t loss)
 {
-    int64_t at = rt->model->loss_offset;
-    return at < 0 || rt->scale.scale > 0 || isfinite(*rt_floats(rt, at));
+    return loss < 0 || rt->scale.scale > 0 || isfinite(*rt_floats(rt, loss));
 }
 
 bool rt_device_repeats(const ParcRt *rt)
@@ -198,7 +197,7 @@ void rt_device_step(ParcRt *rt)
     run_on_cpu(rt, rt->model->step);
 }
 
-void rt_device_run(ParcRt *rt, const ParcEval *e)
+void rt_device_run(ParcRt *rt, const ParcProgram *e)
 {
     run_on_cpu(rt, e->run);
 }

@@ -246,7 +246,7 @@ void rt_device_step(ParcRt *rt)
     rt_nvtx_pop();
 }
 
-void rt_device_run(ParcRt *rt, const ParcEval *e)
+void rt_device_run(ParcRt *rt, const ParcProgram *e)
 {
     bool loss = e == rt->model->eval;
     const char *what = loss ? "the evaluation" : "the outputs of the model";

@@ -7,13 +7,13 @@
 #include "rt.h"
 #include "run.h"
 
-/* ---- forward programs (ParcEval), between training steps ----
+/* ---- forward programs (ParcProgram), between training steps ----
  *
  *   rt_forward_begin(rt, e);
  *   for each batch: write its inputs at e->input[].offset, in the arena of the
  *       host, and rt_device_upload them;
  *       rt_forward_run(rt, e);
- *       rt_device_ask(rt, e->loss_offset); rt_device_results(rt);
+ *       rt_device_ask(rt, e->at.loss); rt_device_results(rt);
  *   rt_forward_end(rt);
  *
  * All ranks make the same calls. A session overwrites the inputs, scalars and
@@ -23,12 +23,12 @@
 /* Prepares all forward programs, once, after ParcModel.init. */
 void rt_forward_init(ParcRt *rt);
 
-void rt_forward_begin(ParcRt *rt, const ParcEval *e);
+void rt_forward_begin(ParcRt *rt, const ParcProgram *e);
 /* May still be running on return, like rt_device_step. */
-void rt_forward_run(ParcRt *rt, const ParcEval *e);
+void rt_forward_run(ParcRt *rt, const ParcProgram *e);
 /* The same with batch `number` of the data as its inputs; ends the run if they
  * cannot be used. */
-void rt_forward_batch(ParcRt *rt, const ParcEval *e, const RtData *d,
+void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number);
 void rt_forward_end(ParcRt *rt);
 /* Sets the key of the random numbers of a step, unless `offset` is negative. */

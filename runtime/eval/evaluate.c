@@ -43,20 +43,20 @@ void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
 
 void rt_forward_init(ParcRt *rt)
 {
-    const ParcEval *const program[] = {rt->model->eval, rt->model->outputs};
+    const ParcProgram *const program[] = {rt->model->eval, rt->model->outputs};
     for (int i = 0; i < 2; i++)
         if (program[i] && program[i]->init)
             program[i]->init(rt);
 }
 
-void rt_forward_begin(ParcRt *rt, const ParcEval *e)
+void rt_forward_begin(ParcRt *rt, const ParcProgram *e)
 {
     rt_synchronize(rt, RT_AT_FORWARD);
     if (e->begin)
         e->begin(rt);
 }
 
-void rt_forward_run(ParcRt *rt, const ParcEval *e)
+void rt_forward_run(ParcRt *rt, const ParcProgram *e)
 {
     RtRing *ring = rt->ring; /* a trace shows training steps only */
     rt->ring = NULL;
@@ -64,7 +64,7 @@ void rt_forward_run(ParcRt *rt, const ParcEval *e)
     rt->ring = ring;
 }
 
-void rt_forward_batch(ParcRt *rt, const ParcEval *e, const RtData *d,
+void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number)
 {
     RtBatch b = {0};
@@ -118,21 +118,21 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
 
 static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
 {
-    const ParcEval *e = rt->model->eval;
+    const ParcProgram *e = rt->model->eval;
     rt_forward_batch(rt, e, &run->val, number);
-    rt_device_ask(rt, e->loss_offset);
+    rt_device_ask(rt, e->at.loss);
     rt_device_results(rt);
-    return (double)*rt_floats(rt, e->loss_offset);
+    return (double)*rt_floats(rt, e->at.loss);
 }
 
 double rt_evaluate(ParcRt *rt, RtRun *run)
 {
-    const ParcEval *e = rt->model->eval;
+    const ParcProgram *e = rt->model->eval;
     int64_t n = batches(run), done = 0;
     double sum = 0;
     bool stopped = false;
     rt_forward_begin(rt, e);
-    rt_set_key(rt, e->random_offset, run->options.seed, RT_FORWARD_KEY);
+    rt_set_key(rt, e->at.random, run->options.seed, RT_FORWARD_KEY);
     while (done < n && !stopped) {
         sum += batch_loss(rt, run, done++);
         stopped = rt_agree(rt, run) & RT_STOP;

@@ -46,7 +46,7 @@ enum { BYTES = 256, LOGIT_DIMS = 3, MOST_TOKENS = 1 << 30 };
  * have exactly one. */
 static const ParcInput *text_input(const RtRun *run)
 {
-    const ParcEval *e = run->model->outputs;
+    const ParcProgram *e = run->model->outputs;
     const ParcInput *found = NULL;
     int n = 0;
     for (int i = 0; i < e->ninputs; i++) {
@@ -306,7 +306,7 @@ static int64_t choose_token(const float *logit, int64_t n,
 
 static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     const ParcOutput *o = &e->output[0];
     const ParcInput *text = text_input(run);
     int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
@@ -340,7 +340,7 @@ static void print_tokens(ParcRt *rt, const RtRun *run, int64_t from, int64_t to)
 
 void rt_sample(ParcRt *rt, RtRun *run)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     size_t bytes = (size_t)e->output[0].dim[2] * sizeof(float);
     float *logit = rt_allocate(bytes);
     int64_t end = run->nprompt + run->options.tokens;

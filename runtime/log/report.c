@@ -137,9 +137,9 @@ RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step)
     double peak = r->peak_flops > 0 ? r->peak_flops : NAN;
     return (RtRecord){
         .step = step,
-        .loss = output(rt, m->loss_offset),
+        .loss = output(rt, m->at.loss),
         .val_loss = NAN,
-        .grad_norm = output(rt, m->grad_norm_offset),
+        .grad_norm = output(rt, m->at.grad_norm),
         .lr = rt->lr,
         .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
         .tokens = rt_report_tokens(r, step),

@@ -87,7 +87,7 @@ static bool is_read(int i, const ParcModel *model)
 {
     const size_t at = settings[i].at;
     if (at == AT(clip))
-        return model->clip_offset >= 0;
+        return model->at.clip >= 0;
     if (at == AT(schedule.decay))
         return model->schedule.stable;
     return decays(&model->schedule) ||

@@ -46,7 +46,7 @@ static int64_t row_elements(const ParcOutput *o)
 }
 
 /* The number of samples of one run of the program. */
-static int64_t batch_of(const ParcEval *e)
+static int64_t batch_of(const ParcProgram *e)
 {
     return e->input[0].dim[0];
 }
@@ -54,7 +54,7 @@ static int64_t batch_of(const ParcEval *e)
 static bool check_outputs(const RtRun *run)
 {
     const ParcModel *m = run->model;
-    const ParcEval *e = m->outputs;
+    const ParcProgram *e = m->outputs;
     if (!e || e->noutputs == 0 || e->ninputs == 0)
         return rt_error("--predict: %s has no outputs: return them after the "
                         "loss, as in 'return loss, prediction', and compile "
@@ -115,7 +115,7 @@ static void fail_if(ParcRt *rt, const RtRun *run, int error)
 /* Opens the file and writes its header. */
 static void begin_file(ParcRt *rt, const RtRun *run, Predictions *p)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     RtHeader h;
     int64_t at = 0;
     p->begin = rt_allocate((size_t)e->noutputs * sizeof *p->begin);
@@ -154,7 +154,7 @@ static void begin_file(ParcRt *rt, const RtRun *run, Predictions *p)
 static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
                         int64_t first, RtBuffer *batch, RtBuffer *buffer)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     int64_t rows = batch_of(e);
     int64_t left = p->samples - first < rows ? p->samples - first : rows;
     for (int i = 0; i < e->noutputs; i++) {
@@ -173,7 +173,7 @@ static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
 
 static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     rt_forward_batch(rt, e, &run->inputs, number);
     for (int i = 0; i < e->noutputs; i++) {
         ParcParam p = rt_output_param(&e->output[i]);
@@ -186,14 +186,14 @@ static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
 
 void rt_predict(ParcRt *rt, RtRun *run)
 {
-    const ParcEval *e = rt->model->outputs;
+    const ParcProgram *e = rt->model->outputs;
     Predictions p = {.samples = run->inputs.samples};
     RtBuffer batch = {0}, buffer = {0};
     double begin = rt_now();
     if (rt->rank == 0)
         begin_file(rt, run, &p);
     rt_forward_begin(rt, e);
-    rt_set_key(rt, e->random_offset, run->options.seed, RT_FORWARD_KEY);
+    rt_set_key(rt, e->at.random, run->options.seed, RT_FORWARD_KEY);
     for (int64_t first = 0; first < p.samples; first += batch_of(e)) {
         run_batch(rt, run, first / batch_of(e));
         rt_synchronize(rt, RT_AT_PREDICT);

@@ -29,22 +29,22 @@ static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
 {
     const ParcModel *m = rt->model;
     rt->lr = rt_schedule_lr(&run->settings, t, run->options.steps);
-    set_scalar(rt, m->lr_offset, rt->lr);
-    set_scalar(rt, m->clip_offset, run->settings.clip);
+    set_scalar(rt, m->at.lr, rt->lr);
+    set_scalar(rt, m->at.clip, run->settings.clip);
     double updates = (double)(rt->updates + 1);
     bool powers = m->power1 != 0 || m->power2 != 0;
-    set_scalar(rt, m->bias1_offset, powers ? pow(updates, m->power1) : 1 - pow(m->beta1, updates));
-    set_scalar(rt, m->bias2_offset, powers ? pow(updates, m->power2) : 1 - pow(m->beta2, updates));
+    set_scalar(rt, m->at.bias1, powers ? pow(updates, m->power1) : 1 - pow(m->beta1, updates));
+    set_scalar(rt, m->at.bias2, powers ? pow(updates, m->power2) : 1 - pow(m->beta2, updates));
     rt->scale.used = rt->scale.scale;
     if (rt->scale.scale > 0)
-        set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
+        set_scalar(rt, m->at.loss_scale, rt->scale.scale);
 }
 
 /* Requests the results of a step that the model computes. */
 static void ask_for_results(ParcRt *rt)
 {
-    const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
-                                    rt->model->grad_norm_offset};
+    const int64_t at[RT_RESULTS] = {rt->model->at.loss,
+                                    rt->model->at.grad_norm};
     for (int i = 0; i < RT_RESULTS; i++)
         if (at[i] >= 0)
             rt_device_ask(rt, at[i]);
@@ -54,7 +54,7 @@ static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
     set_scalars(rt, run, step);
-    rt_set_key(rt, rt->model->random_offset, run->options.seed, step);
+    rt_set_key(rt, rt->model->at.random, run->options.seed, step);
 }
 
 static bool is_finite(ParcRt *rt, int64_t offset)
@@ -68,9 +68,9 @@ static bool is_finite(ParcRt *rt, int64_t offset)
  * check_gradients skips the step if the gradients are not finite either. */
 static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
-    int64_t at = rt->model->loss_offset;
+    int64_t at = rt->model->at.loss;
     bool skipped = rt->scale.scale > 0 &&
-                   !is_finite(rt, rt->model->grad_norm_offset);
+                   !is_finite(rt, rt->model->at.grad_norm);
     if (is_finite(rt, at) || skipped)
         return;
     bool nan = isnan(*rt_floats(rt, at));
@@ -103,7 +103,7 @@ static void write_trace(ParcRt *rt, const RtRun *run)
  * alike. */
 static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
 {
-    int64_t at = rt->model->grad_norm_offset;
+    int64_t at = rt->model->at.grad_norm;
     double norm = at >= 0 ? (double)*rt_floats(rt, at) : 0;
     double scale = rt->scale.scale;
     if (scale > 0 && !rt_scale_step(rt, step, norm)) {

@@ -149,9 +149,8 @@ static const ParcModel model = {
     .param = param, .nparams = 1, .input = input, .ninputs = 1,
     .arena_bytes = ARENA_BYTES, .threads = 1, .batch = ROWS, .seq = 1,
     .flops = 4.0 * ROWS * IN * OUT, .optimizer = "SGD", .lr = 0.5,
-    .loss_offset = AT_loss, .grad_norm_offset = -1, .lr_offset = AT_lr,
-    .bias1_offset = -1, .bias2_offset = -1, .clip_offset = -1, .random_offset = -1,
-    .loss_scale_offset = -1,
+    .at = {.loss = AT_loss, .grad_norm = -1, .overflow = -1, .lr = AT_lr, .bias1 = -1, .bias2 = -1, .clip = -1,
+           .loss_scale = -1, .random = -1},
     .work = work, .nwork = sizeof work / sizeof *work,
 #ifdef CUDA
     .kernel = kernel, .nkernels = 2, .image = image, .nimages = 2,

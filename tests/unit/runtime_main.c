@@ -153,12 +153,12 @@ static int train(int ranks, void (*how)(ParcRt *), char **argv)
     m.flops = 1e6;
     m.lr = 20;
     m.beta1 = m.beta2 = 0.5;
-    m.loss_offset = LOSS;
-    m.grad_norm_offset = NORM;
-    m.lr_offset = RATE;
-    m.bias1_offset = BIAS1;
-    m.bias2_offset = BIAS2;
-    m.clip_offset = -1;
+    m.at.loss = LOSS;
+    m.at.grad_norm = NORM;
+    m.at.lr = RATE;
+    m.at.bias1 = BIAS1;
+    m.at.bias2 = BIAS2;
+    m.at.clip = -1;
     m.work = works;
     m.nwork = 1;
     m.init = no_init;

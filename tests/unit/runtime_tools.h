@@ -52,11 +52,8 @@ static inline ParcModel bare_model(int naxes, const int64_t *size,
                    .threads = 1,
                    .batch = 1,
                    .seq = 1,
-                   .loss_offset = -1,
-                   .grad_norm_offset = -1,
-                   .lr_offset = -1,
-                   .bias1_offset = -1,
-                   .bias2_offset = -1, .clip_offset = -1,
+                   .at = {.loss = -1, .grad_norm = -1, .overflow = -1, .lr = -1, .bias1 = -1, .bias2 = -1,
+                          .clip = -1},
                    .collective = collective,
                    .ncollectives = 2};
     for (int i = 0; i < naxes; i++) {

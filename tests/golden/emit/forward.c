@@ -68,16 +68,16 @@ void outputs_head(ParcRt *rt)
 static const ParcInput eval_input[] = {
      .batch_axes = AXIS_dp, .offset = AT_eval_x},
      .batch_axes = AXIS_dp, .offset = AT_eval_labels},
-static const ParcEval eval = {
+static const ParcProgram eval = {
     .init = eval_init, .begin = NULL, .run = eval_run,
-    .loss_offset = AT_eval_scale_3,
+    .at = {.loss = AT_eval_scale_3, .grad_norm = -1, .overflow = -1,
     .input = eval_input, .ninputs = 2,
 static const ParcInput outputs_input[] = {
      .batch_axes = AXIS_dp, .offset = AT_outputs_x},
 static const ParcOutput outputs_output[] = {
     {.name = "logits", .type = PARC_F32,
      .offset = AT_outputs_y_3},
-static const ParcEval outputs = {
+static const ParcProgram outputs = {
     .init = outputs_init, .begin = NULL, .run = outputs_run,
     .input = outputs_input, .ninputs = 2,
     .output = outputs_output, .noutputs = 1,

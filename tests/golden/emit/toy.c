@@ -31,7 +31,7 @@ void step(ParcRt *rt)
 {
     forward(rt);
     backward(rt);
-    if (parc_goes_on(rt)) /* the loss is finite */
+    if (parc_goes_on(rt, AT_scale)) /* the loss is finite */
         optimizer(rt);
 }
 
@@ -323,13 +323,9 @@ static const ParcModel model = {
     .flops = 14401, .executed_flops = 14401,
     .optimizer = "SGD", .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
     .options = "batch seq precision optimizer reduce loss_scale ema schedule warmup head_chunk async_tp recompute epilogues accumulate deterministic optimizer.momentum optimizer.nesterov optimizer.betas optimizer.eps optimizer.weight_decay optimizer.ns_coefficients optimizer.ns_steps optimizer.adjust_lr_fn optimizer.adamw_eps optimizer.beta2_decay optimizer.eps1 optimizer.eps2 optimizer.clip_threshold optimizer.no_decay optimizer.groups schedule.after schedule.rates schedule.shape",
-    .loss_offset = AT_scale,
-    .grad_norm_offset = AT_sumsq,
-    .lr_offset = AT_lr,
-    .clip_offset = -1,
-    .bias1_offset = AT_bias1,
-    .bias2_offset = AT_bias2,
-    .random_offset = -1,
+    .at = {.loss = AT_scale, .grad_norm = AT_sumsq, .overflow = -1,
+           .lr = AT_lr, .bias1 = AT_bias1, .bias2 = AT_bias2,
+           .clip = -1, .loss_scale = -1, .random = -1},
     .collective = collective, .ncollectives = 4,
     .work = work, .nwork = 11,
     .init = init_constants, .step = step,
@@ -349,7 +345,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 18
+#if PARC_RT_VERSION != 19
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

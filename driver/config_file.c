@@ -177,8 +177,8 @@ static void read_part(Reader r, int depth)
 }
 
 /* The entries of the objects rope_parameters and rope_scaling count as those of the object
- * around them: versions of transformers differ in this. Other objects are parts, down
- * to MAX_PARTS levels. */
+ * around them: versions of transformers differ in this. Older ones have `type` for rope_type.
+ * Other objects are parts, down to MAX_PARTS levels. */
 static void read_entries(Reader *r, int depth)
 {
     char key[KEY];
@@ -194,7 +194,8 @@ static void read_entries(Reader *r, int depth)
         if (rope)
             read_entries(r, ROPE);
         else
-            add_entry(r, key, loc, read_member(r, depth));
+            add_entry(r, depth == ROPE && strcmp(key, "type") == 0 ? "rope_type" : key, loc,
+                      read_member(r, depth));
     }
 }
 

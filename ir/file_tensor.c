@@ -56,7 +56,7 @@ const char *file_tensor_text(Arena *a, const FileTensor *f)
     const char *text = "", *name = f->name;
     for (int i = 0; i < f->nindex; i++) {
         int n = (int)strcspn(name, "*");
-        PathIndex x = {f->scale[i], f->offset[i]};
+        PathIndex x = {.scale = f->scale[i], .offset = f->offset[i]};
         text = arena_printf(a, "%s%.*s%s", text, n, name, path_index_text(a, x));
         name += n + 1;
     }

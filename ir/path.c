@@ -1,6 +1,7 @@
 /* path.c: parses and matches module paths; see path.h. */
 #include "ir/path.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { MAX_DIGITS = 18, SPECIFICITY_BITS = 10 };
@@ -54,8 +55,15 @@ bool path_index(const char *segment, size_t size, PathIndex *x)
     if (at == end || *at++ != 'i')
         return false;
     int sign = at == end ? 0 : *at == '+' ? 1 : *at == '-' ? -1 : 0;
-    if (sign && (++at, !take_number(&at, end, &x->offset)))
+    at += sign != 0;
+    if (sign > 0 && at < end && (isalpha((unsigned char)*at) || *at == '_')) {
+        x->name = at;
+        x->size = (size_t)(end - at);
+        while (at < end && (isalnum((unsigned char)*at) || *at == '_'))
+            at++;
+    } else if (sign && !take_number(&at, end, &x->offset)) {
         return false;
+    }
     x->offset *= sign;
     return at == end && (scaled || sign) && x->scale > 0 &&
            x->scale <= MAX_INDEX_SCALE && x->offset <= MAX_INDEX_OFFSET &&

@@ -31,15 +31,18 @@ bool path_range_holds(PathRange r, int64_t element);
 const char *path_range_text(Arena *a, PathRange r);
 
 /* The number scale * i + offset that a tensor's name has for element i of an
- * array. */
+ * array. `name`: the offset is the model's parameter of this name, of `size`
+ * characters; NULL: it is known. */
 typedef struct PathIndex {
     int64_t scale, offset;
+    const char *name;
+    size_t size;
 } PathIndex;
 
 enum { MAX_INDEX_SCALE = 1000, MAX_INDEX_OFFSET = 1000000 };
 
 /* Parses the segment of `size` characters as an index: "*" for i, "2i", "i+1",
- * "2i-1"; false: it is a name. */
+ * "2i-1", "i+first"; false: it is a name. */
 bool path_index(const char *segment, size_t size, PathIndex *x);
 /* The index as a segment. */
 const char *path_index_text(Arena *a, PathIndex x);

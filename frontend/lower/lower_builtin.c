@@ -78,12 +78,23 @@ static Datum run_cast(const BuiltinCall *c, DType to)
     return lower_op(c->l, c->call->loc, "cast", OP_cast, 1, c->arg, attr);
 }
 
+/* The value in f32 of a parameter that was cast to the compute type; else x. */
+static Datum exact_param(Datum x)
+{
+    const Op *def = x.kind == DATUM_TENSOR && x.use.declared_by ? x.tensor->def : NULL;
+    if (def && def->kind == OP_cast && def->arg[0]->type.dtype == DT_F32)
+        x.tensor = def->arg[0];
+    return x;
+}
+
 /* float(x): x in f32, independent of the precision. */
 static Datum run_float(const BuiltinCall *c)
 {
     if (datum_is_number(c->arg[0]))
         return datum_float(datum_number(c->arg[0]));
-    return run_cast(c, DT_F32);
+    BuiltinCall exact = *c;
+    exact.arg[0] = exact_param(c->arg[0]);
+    return run_cast(&exact, DT_F32);
 }
 
 /* int(x): the floats x rounded toward 0, as integers, which have no gradient. */

@@ -150,6 +150,25 @@ static void put_segment(Filling *f, int segment, PathIndex x, bool whole)
     put(f, s, size);
 }
 
+/* Gives the index its offset, if that is a parameter of the model; false after an error. */
+static bool resolve_index(Filling *f, PathIndex *x)
+{
+    if (!x->name)
+        return true;
+    Loc loc = f->match->item->file.loc;
+    Expr name = {.kind = EX_NAME, .loc = loc, .range = loc,
+                 .name = arena_strndup(f->l->arena, x->name, x->size)};
+    bool known = lower_int(f->l, &name, "the summand of an index", &x->offset);
+    if (known && (x->offset < 0 || x->offset > MAX_INDEX_OFFSET)) {
+        diag_error(f->l->diag, loc, "'%s' is %lld: an index has summands from 0 to %d",
+                   name.name, (long long)x->offset, MAX_INDEX_OFFSET);
+        known = false;
+    }
+    f->fault = f->fault || !known;
+    x->name = NULL;
+    return known;
+}
+
 /* Puts what the pattern's next '*' or range matches; after the last one, the number of the
  * element of dim 0. */
 static void put_next(Filling *f, PathIndex x, bool whole)
@@ -180,6 +199,8 @@ static const char *fill_text(Filling *f, const char *text)
         const char *s = path_segment(text, i, &size);
         put(f, ".", i > 0);
         if (f->file ? path_index(s, size, &x) : path_is_open(s, size)) {
+            if (!resolve_index(f, &x))
+                return "";
             put_next(f, x, true);
             continue;
         }

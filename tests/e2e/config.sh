@@ -19,6 +19,8 @@ published=tests/data/config
 check "Llama 3 8B" same llama3 $published/llama3.json
 check "Mistral 7B" same mistral $published/mistral.json
 check "Mixtral 8x7B" same mixtral $published/mixtral.json
+check "DeepSeek V3" same deepseek_moe $published/deepseek_v3.json -D rope_type=yarn \
+    -D max_seq=163840
 check "Qwen 3 0.6B" same qwen3 $published/qwen3.json
 check "GPT-2" same gpt2 $published/gpt2.json -D dropout=0.1
 
@@ -50,6 +52,10 @@ check "Mixtral 8x22B" same mixtral "$(changed mixtral '.hidden_size = 6144 |
     .num_hidden_layers = 56 | .num_attention_heads = 48 | .intermediate_size = 16384 |
     .max_position_embeddings = 65536 | .vocab_size = 32768')" -D dim=6144 -D n_layers=56 \
     -D n_heads=48 -D hidden=16384 -D max_seq=65536 -D vocab=32768
+check "DeepSeek V3 of transformers 5" same deepseek_moe "$(changed deepseek_v3 \
+    '.rope_parameters = {rope_theta: 10000.0, rope_type: "default"} |
+    del(.rope_theta, .rope_scaling) | .first_k_dense_replace = 1 | .n_group = 1 |
+    .topk_group = 1')" -D max_seq=163840 -D dense_layers=1 -D groups=1 -D top_groups=1
 check "GPT-2 XL" same gpt2 "$(changed gpt2 '.n_embd = 1600 | .n_layer = 48 | .n_head = 25 |
     .attn_pdrop = 0 | .resid_pdrop = 0 | .embd_pdrop = 0')" \
     -D dim=1600 -D n_layers=48 -D n_heads=25
@@ -115,7 +121,7 @@ bad_scaling() {
         grep "must be default, linear, llama3 or yarn, not 'dynamic'" "$work/err"
 }
 check "scaled rope of another name" refused llama3 \
-    '.rope_scaling = {type: "dynamic", factor: 8.0}' "the model has no entry 'type'"
+    '.rope_scaling = {type: "dynamic", factor: 8.0}' "the file has no 'rope_scaling.low_freq_factor'"
 check "scaled rope" refused qwen3 '.rope_parameters = {rope_type: "yarn", factor: 4.0,
     original_max_position_embeddings: 32768, rope_theta: 1000000}' \
     "the model has no entry 'rope_type'"

@@ -7,7 +7,7 @@ small=$(sizes feedforward)
 for file in examples/*.pdl; do
     model=$(basename "$file" .pdl)
     case $model in
-    llama3 | mistral | mixtral | qwen3) continue ;; # huggingface.sh trains them
+    deepseek_moe | llama3 | mistral | mixtral | qwen3) continue ;; # huggingface.sh trains them
     vit | translation | regression) continue ;; # own_data.sh trains them
     esac
     meshes="1x1 2x2"

@@ -28,6 +28,7 @@ from common import batches
 
 SEED = 5
 BATCH, SEQ = 8, 32
+BALANCE_RATE = 0.01  # lib_hf.sh
 
 
 class Messages(logging.Handler):
@@ -61,9 +62,26 @@ def logits_of(model, x):
         return model(x).logits
 
 
+def routing(model):
+    """{router: its last result: logits, weights and choices of experts}, by forward hooks."""
+    last = {}
+    for m in model.modules():
+        if type(m).__name__.endswith("Router"):
+            last[m] = None
+            m.register_forward_hook(lambda m, _, result: last.update({m: result}))
+    return last
+
+
+def balance(router, choices):
+    """Changes the bias of a router of DeepSeek V3 as the MoE of PDL does."""
+    counts = choices.flatten().bincount(minlength=router.num_experts).float()
+    router.e_score_correction_bias += BALANCE_RATE * torch.sign(counts.mean() - counts)
+
+
 def train(model, text, steps):
     """The losses of the examples' AdamW."""
     model.train()
+    routers = routing(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4,
                                   betas=(0.9, 0.95), eps=1e-8,
                                   weight_decay=0.1)
@@ -73,6 +91,9 @@ def train(model, text, steps):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        for router, (_, _, choices) in routers.items():
+            if hasattr(router, "e_score_correction_bias"):
+                balance(router, choices)
         yield loss.item()
 
 

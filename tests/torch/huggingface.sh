@@ -14,6 +14,9 @@ python=${PYTHON:-python3}
 weights() {
     python3 "$root/tests/tools/weights.py" "$@"
 }
+torch_routing() {
+    "$python" "$root/tests/torch/routing.py" "$@"
+}
 torch() {
     "$python" "$root/tests/torch/huggingface.py" "$@"
 }
@@ -27,6 +30,23 @@ sampled() {
 evaluated() {
     "$1/train" --init "$2" --eval --val "bytes:$text" --val-steps 3 \
         2>"$work/err" | jq .val_loss
+}
+# routes MODEL DIRECTORY STEPS RUN: in each step the tokens choose transformers' experts.
+routes() {
+    mkdir -p "$4/routing" &&
+        torch_routing model "$root/examples/${1#hf_}.pdl" "$root/frontend/prelude.pdl" \
+            "$4/routing.pdl" &&
+        hf_compile "$1" "$4/routes" "$mesh" "" "$4/routing.pdl" &&
+        "$4/routes" --steps $(($3 - 1)) --init "$2/before" --data "bytes:$text" \
+            --save "$4/saved" --save-every 1 || return 1
+    torch_routing batches "$text" "$3" "$4/routing" && from="--init $2/before"
+    for step in $(seq 0 $(($3 - 1))); do
+        # shellcheck disable=SC2086
+        "$4/routes" $from --data "bytes:$4/routing/$step" \
+            --predict "$4/routing/$step.safetensors" || return 1
+        from="--resume $4/saved/step-$(printf %08d $((step + 1)))"
+    done
+    torch_routing check "$2/before" "$text" "$3" "$4/routing"
 }
 # configured MODEL DIRECTORY: compiled with the configuration that transformers wrote, the
 # model has the losses of the one with these sizes.
@@ -61,6 +81,10 @@ for which in ${*:-$hf_models}; do
         check "$which $mesh is transformers'" torch check "$at/before" \
             "$run/after" "$text" "$steps" "$run/log"
         tail -1 "$work/check.log"
+        case $which in *mixtral | *moe)
+            check "$which $mesh chooses transformers' experts" routes "$which" "$at" "$steps" "$run"
+            tail -1 "$work/check.log" ;;
+        esac
         check "$which $mesh samples" sampled "$run" "$at"
         check "$which $mesh evaluates" torch eval "$at/before" "$text" 3 \
             "$(evaluated "$run" "$at/before")"

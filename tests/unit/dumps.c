@@ -42,6 +42,7 @@ typedef struct Example {
 #define TWO_AXES {"1x1", "2x1", "1x2", "2x2"}
 #define BOTH {"precision=f32", "precision=bf16"}
 static const Example examples[] = {
+    {"deepseek_moe", NULL, TWO_AXES, BOTH},
     {"feedforward", NULL, TWO_AXES, {0}},
     {"gpt2", NULL, TWO_AXES, BOTH},
     {"hsdp", NULL, {"1x1x1", "2x1x1", "2x2x1", "2x2x2"}, BOTH},

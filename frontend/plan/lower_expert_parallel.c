@@ -132,18 +132,3 @@ void lower_expert_parallel(Lower *l)
             report_no_experts(l, planned);
     }
 }
-
-/* Refuses units over axes of experts in a pipeline: the last digits of their gradients would
- * differ from run to run. */
-void lower_expert_units(Lower *l)
-{
-    const PlanSpec *plan = &l->p->plan;
-    for (int i = 0; plan->pipeline.axes && i < plan->nunits; i++)
-        if (plan->unit[i].axes & plan->experts.axes) {
-            diag_error(l->diag, plan->unit[i].loc, "with %s, %s over an axis of %s is not "
-                       "supported yet", clause_name(CL_PIPELINE), clause_name(CL_FULLY_SHARD),
-                       clause_name(CL_EXPERT_PARALLEL));
-            diag_help(l->diag, "shard over another axis");
-            return;
-        }
-}

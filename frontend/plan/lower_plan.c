@@ -449,7 +449,6 @@ void lower_plan(Lower *l)
     lower_context(l, decl);
     lower_expert_parallel(l);
     resolve_units(l);
-    lower_expert_units(l);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FREEZE)
             lower_freeze(l, &decl->clause[i]);

@@ -58,8 +58,6 @@ void lower_context(Lower *l, const PlanDecl *plan);
 /* lower_expert_parallel.c: fills PlanSpec.experts, and adds the styles of the experts'
  * weights to PlanSpec.style. */
 void lower_expert_parallel(Lower *l);
-/* Checks the units of fully_shard against it. */
-void lower_expert_units(Lower *l);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);

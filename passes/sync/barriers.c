@@ -31,7 +31,6 @@
 #include "passes/sync/events.h"
 
 #include "base/bug.h"
-#include "ir/plan/pipeline.h"
 
 #include <string.h>
 
@@ -56,10 +55,10 @@ typedef struct Walk {
     const NewBarrier *ignored;
     NewBarriers *found; /* by op id, during the search: the barriers before the
                          * op; NULL: the program has them */
-    int coordinate; /* of the pipeline: its statements run */
     bool readers; /* count the readers of an in-place gather instead of the
                    * gather */
-    Simulation sim;
+    Simulations sims;
+    Simulation sim; /* the present one of them */
     Since *since;      /* by block */
     const Op **gather; /* by block: the last gather of it */
 } Walk;
@@ -164,16 +163,9 @@ static bool is_too_early(Walk *w, int i, Fault *f)
     return false;
 }
 
-/* Whether a rank at the coordinate runs an op. */
-static bool runs(const Walk *w, const Op *op)
-{
-    int stage = op_stage(w->p, op);
-    return stage < 0 || coordinate_of(w->p, stage) == w->coordinate;
-}
-
-/* Whether a statement of the coordinate may run too early in two steps. All parameters
+/* Whether a statement of the simulation may run too early in two steps. All parameters
  * are valid when the first step begins. */
-static bool find_fault_at(Walk *w, Fault *f)
+static bool find_fault_in(Walk *w, Fault *f)
 {
     for (int b = 0; b < w->p->memory->nblocks; b++) {
         w->since[b] = (Since){-1, -1};
@@ -181,7 +173,7 @@ static bool find_fault_at(Walk *w, Fault *f)
     }
     for (int step = 0; step < 2; step++)
         for (int i = 0; i < w->sim.n; i++) {
-            if (!w->sim.instance[i].op || !runs(w, w->sim.instance[i].op))
+            if (!w->sim.instance[i].op || w->sim.instance[i].elsewhere)
                 continue;
             synchronize_before(w, &w->sim.instance[i]);
             if (is_too_early(w, i, f))
@@ -196,10 +188,11 @@ static bool find_fault_at(Walk *w, Fault *f)
 /* Groups that share memory are at one coordinate. */
 static bool find_fault(Walk *w, Fault *f)
 {
-    int ranks = pipeline_ranks(w->p) ? pipeline_ranks(w->p) : 1;
-    for (w->coordinate = 0; w->coordinate < ranks; w->coordinate++)
-        if (find_fault_at(w, f))
+    for (int i = 0; i < w->sims.n; i++) {
+        w->sim = w->sims.at[i];
+        if (find_fault_in(w, f))
             return true;
+    }
     return false;
 }
 
@@ -211,7 +204,7 @@ static bool needs_barriers(const Program *p)
 
 static Walk walk_of(const Program *p)
 {
-    Walk w = {.p = p, .sim = simulate_step(p, NULL, 0)};
+    Walk w = {.p = p, .sims = simulate_step(p, NULL, 0)};
     w.since = NEW_ARRAY(p->arena, Since, p->memory->nblocks + 1);
     w.gather = NEW_ARRAY(p->arena, const Op *, p->memory->nblocks + 1);
     return w;
@@ -270,9 +263,8 @@ static void add_barrier(Walk *w, const Fault *f)
 static void drop_needless(Walk *w)
 {
     w->readers = true;
-    for (int i = 0; i < w->sim.n; i++) {
-        const Op *op = w->sim.instance[i].op;
-        NewBarriers none = {0}, *found = op ? &w->found[op->id] : &none;
+    for_ops(op, w->p->step) {
+        NewBarriers *found = &w->found[op->id];
         for (int k = found->n - 1; k >= 0; k--) {
             Fault f;
             w->ignored = &found->at[k];

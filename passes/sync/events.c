@@ -328,12 +328,10 @@ static void reset(EventFinder *f)
     memset(f->recorded, -1,
            sizeof *f->recorded * (size_t)f->nsynced * EVENTS_SLOTS);
     memset(f->piece, 0, sizeof *f->piece * (size_t)f->sim.npieces);
-    f->missing = 0;
 }
 
-void events_run(EventFinder *f, EventMode mode)
+static void run_simulation(EventFinder *f)
 {
-    f->mode = mode;
     reset(f);
     for (int i = 0; i < f->sim.n; i++) {
         const Instance *a = &f->sim.instance[i];
@@ -350,8 +348,18 @@ void events_run(EventFinder *f, EventMode mode)
         f->latest[statement] = i;
         touch_pieces(f, i);
         event = f->synced[statement].event;
-        if (mode != EVENTS_DISCOVER && event >= 0)
+        if (f->mode != EVENTS_DISCOVER && event >= 0)
             f->recorded[event_slot(f, a, event, 0)] = i;
+    }
+}
+
+void events_run(EventFinder *f, EventMode mode)
+{
+    f->mode = mode;
+    f->missing = 0;
+    for (int i = 0; i < f->sims.n; i++) {
+        f->sim = f->sims.at[i];
+        run_simulation(f);
     }
 }
 
@@ -369,9 +377,15 @@ static SlotCounts *slots_of_loops(const EventFinder *f)
 void events_follow(EventFinder *f)
 {
     Arena *a = f->p->arena;
-    f->sim = simulate_step(f->p, slots_of_loops(f), 0);
-    f->done = NEW_ARRAY(a, EventClock, f->sim.n);
-    f->place = NEW_ARRAY(a, int, f->sim.n);
-    f->ordinal = NEW_ARRAY(a, int, f->sim.n);
-    f->piece = NEW_ARRAY(a, EventPiece, f->sim.npieces + 1);
+    f->sims = simulate_step(f->p, slots_of_loops(f), 0);
+    int n = 0, npieces = 0;
+    for (int i = 0; i < f->sims.n; i++) {
+        const Simulation *sim = &f->sims.at[i];
+        n = sim->n > n ? sim->n : n;
+        npieces = sim->npieces > npieces ? sim->npieces : npieces;
+    }
+    f->done = NEW_ARRAY(a, EventClock, n);
+    f->place = NEW_ARRAY(a, int, n);
+    f->ordinal = NEW_ARRAY(a, int, n);
+    f->piece = NEW_ARRAY(a, EventPiece, npieces + 1);
 }

@@ -65,7 +65,8 @@ typedef struct EventFinder {
     int *synced_of;   /* by op id: index of a statement */
     Event *event;
     int nevents, nslots;
-    Simulation sim;
+    Simulations sims;
+    Simulation sim;   /* the present one of them */
     EventMode mode;
     EventClock now[STREAMS];
     EventClock *done; /* by instance: the clock that a wait for it gives */
@@ -81,7 +82,7 @@ typedef struct EventFinder {
 /* Simulates the step, with the slots of the events that are known. */
 void events_follow(EventFinder *f);
 
-/* Visits the instances in order of issue. EVENTS_CHECK sets f->missing, and
+/* Visits the instances of each simulation in order of issue. EVENTS_CHECK sets f->missing, and
  * marks needed waits. */
 void events_run(EventFinder *f, EventMode mode);
 

@@ -130,9 +130,9 @@ static const char *check_piece(const Checker *c, const Access *const *a,
     return NULL;
 }
 
-const char *hazards_check(const Program *p, const Op *without)
+static const char *check_simulation(const Program *p, const Op *without, Simulation sim)
 {
-    Checker c = {.p = p, .without = without, .sim = simulate_step(p, NULL, 1)};
+    Checker c = {.p = p, .without = without, .sim = sim};
     c.known = NEW_ARRAY(p->arena, EventClock, c.sim.n);
     c.position = NEW_ARRAY(p->arena, int, c.sim.n);
     run_statements(&c);
@@ -141,5 +141,14 @@ const char *hazards_check(const Program *p, const Op *without)
     const char *fault = NULL;
     for (int k = 0; k < c.sim.npieces && !fault; k++)
         fault = check_piece(&c, access + start[k], start[k + 1] - start[k]);
+    return fault;
+}
+
+const char *hazards_check(const Program *p, const Op *without)
+{
+    Simulations sims = simulate_step(p, NULL, 1);
+    const char *fault = NULL;
+    for (int i = 0; i < sims.n && !fault; i++)
+        fault = check_simulation(p, without, sims.at[i]);
     return fault;
 }

@@ -13,7 +13,39 @@ const Op *issue_started(const Op *early)
     bug("an op 'early' without an op 'start'");
 }
 
+/* ---- passes over a staged loop ------------------------------------------- */
+
+/* The staged loop that ISSUE_RANK is in; NULL: none. */
+static const IssueFrame *staged_frame(const IssueWalk *w)
+{
+    bool staged = w->scope.part == ISSUE_RANK && w->nframes > 1 && w->frame[1].loop->staged;
+    return staged ? &w->frame[1] : NULL;
+}
+
+/* A pass is a phase on a stage: the rank's stages in order, for gradients backward. */
+static int passes_of(const IssueWalk *w)
+{
+    return (PH_WEIGHTS - PH_FORWARD + 1) * rank_stages(w->p);
+}
+static Phase pass_phase(const IssueWalk *w, const IssueFrame *staged)
+{
+    return PH_FORWARD + (Phase)(staged->pass / rank_stages(w->p));
+}
+static int pass_stage(const IssueWalk *w, const IssueFrame *staged)
+{
+    int n = rank_stages(w->p), k = staged->pass % n;
+    bool forward = pass_phase(w, staged) == PH_FORWARD;
+    return w->scope.coordinate + pipeline_ranks(w->p) * (forward ? k : n - 1 - k);
+}
+
 /* ---- loops --------------------------------------------------------------- */
+
+/* The iterations of the rank's other stages, which precede those of the stage. */
+static int64_t iterations_before(const IssueWalk *w, const Op *loop)
+{
+    const IssueFrame *staged = staged_frame(w);
+    return staged && loop->cut ? stage_row(w->p, loop->cut, pass_stage(w, staged)) : 0;
+}
 
 static IssueLoop *push_loop(IssueWalk *w, const Op *loop, int64_t iteration,
                             int64_t trips)
@@ -21,8 +53,8 @@ static IssueLoop *push_loop(IssueWalk *w, const Op *loop, int64_t iteration,
     if (w->depth == MAX_LOOP_DEPTH)
         ir_too_deep(w->p, loop->loc);
     IssueLoop *at = &w->at[w->depth++];
-    *at = (IssueLoop){.loop = loop,
-                      .layer = attr_reverse(loop) ? trips - 1 - iteration : iteration,
+    int64_t layer = attr_reverse(loop) ? trips - 1 - iteration : iteration;
+    *at = (IssueLoop){.loop = loop, .layer = iterations_before(w, loop) + layer,
                       .first = iteration == 0};
     return at;
 }
@@ -41,6 +73,7 @@ static IssueStop enter_iteration(IssueWalk *w)
 {
     IssueFrame *f = &w->frame[w->nframes - 1];
     f->next = f->loop->body->first;
+    f->pass = 0;
     return_to_frames(w);
     return ISSUE_ITERATION;
 }
@@ -49,11 +82,13 @@ static IssueStop enter_iteration(IssueWalk *w)
 static int64_t trips_of(const IssueWalk *w, const Op *loop)
 {
     const IssueScope *s = &w->scope;
+    const IssueFrame *staged = staged_frame(w);
     bool all = s->part == ISSUE_SEQUENCE && loop->phase != PH_OPTIMIZER;
     return !loop->cut || all         ? loop_trips(loop)
            : s->part == ISSUE_SEQUENCE ? loop_rank_trips(w->p, loop)
            : s->part == ISSUE_WHOLE  ? loop_rank_trips(w->p, loop)
            : s->part == ISSUE_ACTION ? stage_rows(w->p, loop->cut, s->stage)
+           : staged ? stage_rows(w->p, loop->cut, pass_stage(w, staged))
                                      : rank_rows(w->p, loop->cut, s->coordinate);
 }
 
@@ -61,7 +96,8 @@ static void enter_loop(IssueWalk *w, const Op *loop)
 {
     if (w->nframes > MAX_LOOP_DEPTH)
         ir_too_deep(w->p, loop->loc);
-    w->frame[w->nframes++] = (IssueFrame){.loop = loop, .trips = trips_of(w, loop)};
+    IssueFrame f = {.loop = loop, .trips = trips_of(w, loop)};
+    w->frame[w->nframes++] = f;
 }
 
 void issue_skip(IssueWalk *w, int64_t n)
@@ -182,7 +218,8 @@ IssueWalk issue_walk(const Program *p)
 IssueWalk issue_walk_part(const Program *p, IssueScope scope)
 {
     IssueWalk w = {.p = p, .scope = scope, .nframes = 1};
-    bool whole = scope.part == ISSUE_WHOLE || scope.part == ISSUE_SEQUENCE;
+    bool whole = scope.part == ISSUE_WHOLE || scope.part == ISSUE_SEQUENCE ||
+                 scope.part == ISSUE_RANK;
     const Op *loop = whole ? NULL : pipeline_loop(p);
     const Op *first = scope.part == ISSUE_AFTER    ? loop->next
                       : scope.part == ISSUE_ACTION ? loop->body->first
@@ -197,10 +234,31 @@ static bool has_stage(const IssueWalk *w, int stage)
     return stage < 0 || coordinate_of(w->p, stage) == w->scope.coordinate;
 }
 
+/* Whether the rank runs the op of its stages, in a staged loop in the present pass. */
+static bool on_rank(const IssueWalk *w, const Op *op)
+{
+    const IssueFrame *staged = w->nframes == 2 && !w->early ? staged_frame(w) : NULL;
+    if (w->scope.part != ISSUE_RANK || (op_is_schedule(op->kind) && op->kind != OP_barrier))
+        return true;
+    if (staged)
+        return staged_moment_on(w->p, staged->loop, op, pass_stage(w, staged)) != MOMENTS;
+    return has_stage(w, op_stage(w->p, op));
+}
+
+/* Whether a pass over a rank's ops has the op, or its waits and records. */
+static bool in_pass(const IssueWalk *w, const Op *op)
+{
+    const IssueFrame *staged = w->nframes == 2 && !w->early ? staged_frame(w) : NULL;
+    return (!staged || op->phase == pass_phase(w, staged)) &&
+           (op->kind != OP_loop || on_rank(w, op));
+}
+
 /* Whether the part has the op, in its outermost region. */
 static bool in_scope(const IssueWalk *w, const Op *op)
 {
     const IssueScope *s = &w->scope;
+    if (s->part == ISSUE_RANK)
+        return in_pass(w, op);
     if (s->part == ISSUE_WHOLE || s->part == ISSUE_SEQUENCE || w->nframes > 1 || w->early)
         return true;
     if (s->part == ISSUE_ACTION)
@@ -227,6 +285,9 @@ static bool end_region(IssueWalk *w, bool *begins)
         leave_early(w);
     } else if (w->nframes == 1) {
         return false;
+    } else if (f == staged_frame(w) && f->pass + 1 < passes_of(w)) {
+        f->pass++;
+        f->next = f->loop->body->first;
     } else if (++f->iteration < f->trips) {
         *begins = true;
     } else {
@@ -263,6 +324,7 @@ IssueStop issue_next(IssueWalk *w, Issued *x)
             enter_early(w, op);
         } else if ((x->op = issued_at(w, op))) {
             x->statement = op;
+            x->elsewhere = !on_rank(w, x->op);
             return ISSUE_OP;
         }
     }

@@ -27,12 +27,15 @@ typedef struct IssueFrame {
     const Op *loop; /* NULL: the step */
     const Op *next; /* in the region; NULL: at its end */
     int64_t iteration, trips;
+    int pass; /* of a staged loop, for ISSUE_RANK: which stage and phase of the body */
 } IssueFrame;
 
 /* The part of a step with a pipeline that a walker is limited to. */
 typedef enum IssuePart {
     ISSUE_WHOLE,
-    ISSUE_SEQUENCE, /* the same, with the iterations that all stages run one after another */
+    ISSUE_RANK,     /* what a coordinate runs; of a staged loop, for each microbatch the
+                     * actions of its stages one after another */
+    ISSUE_SEQUENCE, /* as ISSUE_WHOLE, with the iterations that all stages run one after another */
     ISSUE_BEFORE, /* what a coordinate runs before its stages' actions … */
     ISSUE_AFTER,  /* … and after them */
     ISSUE_ACTION, /* one action of a stage: a moment of a microbatch */
@@ -65,6 +68,8 @@ typedef enum IssueStop {
 typedef struct Issued {
     const Op *op;        /* the op that runs */
     const Op *statement; /* op, or the op `start` that runs it */
+    bool elsewhere;      /* ISSUE_RANK: of a stage that the rank does not run; it runs the
+                          * waits and records of the statement, which order others too */
 } Issued;
 
 /* A walker at the begin of the step. */

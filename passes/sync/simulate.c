@@ -7,10 +7,13 @@
 #include "passes/sync/issue_walk.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Loops with a longer period than this are simulated in full. */
 enum { LONGEST_PERIOD = 64 };
 
+typedef VEC(Instance) InstanceList;
+typedef VEC(Access) AccessList;
 typedef struct Simulator {
     const Program *p;
     int extra_periods;
@@ -20,8 +23,8 @@ typedef struct Simulator {
     IssueWalk walk;
     int64_t *skipped;  /* by op id of a loop: the iterations after this one that are
                         * skipped */
-    VEC(Instance) instance;
-    VEC(Access) access;
+    InstanceList instance;
+    AccessList access;
 } Simulator;
 
 /* ---- accesses of a statement --------------------------------------------- */
@@ -93,15 +96,17 @@ static void add_instance(Simulator *t, const Issued *x)
     Instance instance = {.op = x->op,
                          .statement = x->statement,
                          .stream = x->statement->stream,
+                         .elsewhere = x->elsewhere,
                          .first_access = t->access.n,
                          .first = issue_is_first(w)};
     for (int i = 0; i < w->depth; i++)
         instance.iteration[i] = w->at[w->depth - 1 - i].layer;
-    for (int i = 0; i < x->op->nargs; i++)
+    for (int i = 0; i < x->op->nargs && !x->elsewhere; i++)
         touch(t, x->op->arg[i], false);
-    for (int i = 0; i < x->op->nouts; i++)
+    for (int i = 0; i < x->op->nouts && !x->elsewhere; i++)
         touch(t, x->op->out[i], true);
-    touch_scratch(t, x->op);
+    if (!x->elsewhere)
+        touch_scratch(t, x->op);
     instance.naccesses = t->access.n - instance.first_access;
     vec_push(t->p->arena, &t->instance, instance);
 }
@@ -174,8 +179,8 @@ static void skip_iterations(Simulator *t)
     IssueFrame *f = &t->walk.frame[t->walk.nframes - 1];
     const Op *loop = f->loop;
     int64_t period = period_of(t, loop);
-    if (loop->staged && t->p->streams > 1)
-        period = 1; /* all streams join after each microbatch */
+    if (loop->staged)
+        period = 1; /* all streams join after each microbatch, whose buffers no ranks share */
     int64_t head = (1 + t->extra_periods) * period + issue_ahead(loop) + 1;
     int64_t tail = period + issue_left(loop) + 1;
     int64_t skip = 0;
@@ -230,23 +235,59 @@ static int cut_arena(Arena *scratch, Access *access, int n)
     return ncuts;
 }
 
-Simulation simulate_step(const Program *p, const SlotCounts *slots,
-                         int extra_periods)
+/* ---- coordinates of a pipeline ------------------------------------------- */
+
+/* Whether the instances are the same: so are their accesses. */
+static bool runs_the_same(const Simulation *x, const Simulation *y)
 {
-    Simulator t = {.p = p,
-                   .extra_periods = extra_periods,
-                   .walk = issue_walk(p),
-                   .skipped = NEW_ARRAY(p->arena, int64_t, p->nops)};
+    if (x->n != y->n)
+        return false;
+    for (int i = 0; i < x->n; i++) {
+        const Instance *a = &x->instance[i], *b = &y->instance[i];
+        if (a->op != b->op || a->statement != b->statement || a->first != b->first ||
+            a->elsewhere != b->elsewhere ||
+            memcmp(a->iteration, b->iteration, sizeof a->iteration) != 0)
+            return false;
+    }
+    return true;
+}
+
+static Simulation simulate_part(Simulator *t, IssueScope scope)
+{
+    Arena *a = t->p->arena;
+    t->walk = issue_walk_part(t->p, scope);
+    t->skipped = NEW_ARRAY(a, int64_t, t->p->nops);
+    t->instance.n = t->access.n = 0;
+    add_step_boundary(t);
+    simulate_statements(t);
+    add_step_boundary(t);
+    return (Simulation){.instance = t->instance.at,
+                        .n = t->instance.n,
+                        .access = t->access.at,
+                        .naccesses = t->access.n};
+}
+
+Simulations simulate_step(const Program *p, const SlotCounts *slots, int extra_periods)
+{
+    Simulator t = {.p = p, .extra_periods = extra_periods};
+    int ranks = pipeline_ranks(p), n = ranks ? ranks : 1;
+    Simulations all = {.at = NEW_ARRAY(p->arena, Simulation, n),
+                       .of = NEW_ARRAY(p->arena, int, n)};
     find_slots(&t, slots);
-    add_step_boundary(&t);
-    simulate_statements(&t);
-    add_step_boundary(&t);
-    Simulation sim = {.instance = t.instance.at,
-                      .n = t.instance.n,
-                      .access = t.access.at,
-                      .naccesses = t.access.n};
-    sim.npieces = cut_arena(p->arena, sim.access, sim.naccesses);
-    return sim;
+    for (int c = 0; c < n; c++) {
+        IssueScope scope = {.part = ranks ? ISSUE_RANK : ISSUE_WHOLE, .coordinate = c};
+        all.at[all.n] = simulate_part(&t, scope);
+        while (!runs_the_same(&all.at[all.of[c]], &all.at[all.n]))
+            all.of[c]++;
+        if (all.of[c] < all.n)
+            continue; /* the lists are used again */
+        all.n++;
+        t.instance = (InstanceList){0};
+        t.access = (AccessList){0};
+    }
+    for (int i = 0; i < all.n; i++)
+        all.at[i].npieces = cut_arena(p->arena, all.at[i].access, all.at[i].naccesses);
+    return all;
 }
 
 /* ---- events -------------------------------------------------------------- */

@@ -37,6 +37,7 @@ typedef struct Instance {
     const Op *statement; /* op, or the op `start` that runs it; NULL: start and
                           * end */
     int stream;
+    bool elsewhere;      /* ranks of another stage run it; it accesses nothing */
     bool first;          /* in the first iteration of the loop that issues it */
     /* Iteration indices (layers) of the loops around `op`, innermost first. For
      * a record or wait in an op `early`: of the loops around the op that the
@@ -51,6 +52,15 @@ typedef struct Simulation {
     Access *access;
     int naccesses, npieces;
 } Simulation;
+
+/* One simulation for all coordinates of a pipeline that run the same statements in the
+ * same iterations: a rank skips the statements of other stages, and a loop of which its
+ * stages have no layer. Without a pipeline: one simulation. */
+typedef struct Simulations {
+    Simulation *at;
+    int n;
+    int *of; /* by coordinate: index of its simulation */
+} Simulations;
 
 /* A vector clock: by stream, the number of statements that have certainly
  * completed. */
@@ -80,7 +90,7 @@ typedef VEC(int64_t) SlotCounts;
 
 /* Simulates the step, with `extra_periods` more periods of every loop than are
  * needed. */
-Simulation simulate_step(const Program *p, const SlotCounts *slots,
+Simulations simulate_step(const Program *p, const SlotCounts *slots,
                          int extra_periods);
 
 /* The iteration of `loop` in which the instance's op runs; false: the loop does

@@ -75,10 +75,6 @@ check "experts that an earlier item names" refused "an earlier item names" \
 check "one message for experts that the axis does not divide" test "$(
     refused "16 ranks cannot split 8 experts" "expert_parallel ep { layers.*.moe }" \
         --mesh 1x1x16 -D batch=16 | grep -c error:)" = 1
-check "units over the axis, in a pipeline" refused "is not supported yet" "
-    pipeline pp { schedule=1f1b }
-    expert_parallel ep { layers.*.moe }
-    fully_shard ep { layers.* }" --mesh 2x1x2 -D accumulate=2
 check "two clauses" refused "a plan has one clause expert_parallel" "
     expert_parallel ep { layers.*.moe }
     expert_parallel dp { balanced.moe }" --mesh 1x2x2

@@ -3,6 +3,7 @@
  * none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
+#include "ir/plan/pipeline.h"
 #include "passes/sync/simulate.h"
 
 #include <string.h>
@@ -24,7 +25,9 @@ typedef struct Word {
 typedef struct Follow {
     const Program *p;
     const Op *without;
-    Simulation sim;
+    Simulations sims;
+    Simulation sim; /* the present one of them … */
+    int index;      /* … its index: its ranks run */
     int ranks;
     int64_t words; /* words of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
@@ -102,7 +105,9 @@ static void touch_bytes(Follow *f, int instance, int r, const Access *a,
 static void touch(Follow *f, int instance, int r, const Access *a)
 {
     const MemoryPlan *m = f->p->memory;
-    if (!a->value || a->begin < m->own)
+    /* Of a gather that moves some tensors, others may be in place: it writes nothing. */
+    bool gathers = a->write && f->sim.instance[instance].op->kind == OP_all_gather;
+    if (!a->value || a->begin < m->own || gathers)
         return;
     const Address *at = value_address(a->value);
     uint32_t axes = m->block[at->block].shared;
@@ -123,11 +128,18 @@ static void touch(Follow *f, int instance, int r, const Access *a)
 
 /* ---- statements ---------------------------------------------------------- */
 
+/* Whether the rank is at a coordinate of the simulation. */
+static bool runs(const Follow *f, int r)
+{
+    int axis = pipeline_axis(f->p);
+    return axis < 0 || f->sims.of[mesh_coord(&f->p->mesh, r, axis)] == f->index;
+}
+
 static void run_instance(Follow *f, int i)
 {
     const Instance *instance = &f->sim.instance[i];
     const Op *op = instance->op;
-    if (!op)
+    if (!op || instance->elsewhere)
         return;
     bool in_place = gather_in_place(op);
     bool moves = op_is_collective(op->kind) && !in_place;
@@ -139,6 +151,8 @@ static void run_instance(Follow *f, int i)
     if (moves)
         synchronize(f, attr_axes(op));
     for (int r = 0; r < f->ranks; r++) {
+        if (!runs(f, r))
+            continue;
         f->clock[r].at[r]++;
         for (int k = 0; k < instance->naccesses && !in_place; k++)
             touch(f, i, r, &f->sim.access[instance->first_access + k]);
@@ -152,14 +166,17 @@ const char *follow_ranks(const Program *p, const Op *without)
     const MemoryPlan *m = p->memory;
     Follow *f = NEW(p->arena, Follow);
     *f = (Follow){.p = p, .without = without,
-                  .sim = simulate_step(p, NULL, 1),
+                  .sims = simulate_step(p, NULL, 1),
                   .ranks = (int)mesh_ranks(&p->mesh),
                   .words = (m->extent - m->own) / WORD};
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
-    for (int step = 0; step < STEPS; step++)
-        for (int i = 0; i < f->sim.n && !f->fault; i++)
-            run_instance(f, i);
+    for (f->index = 0; f->index < f->sims.n; f->index++) {
+        f->sim = f->sims.at[f->index];
+        for (int step = 0; step < STEPS; step++)
+            for (int i = 0; i < f->sim.n && !f->fault; i++)
+                run_instance(f, i);
+    }
     return f->fault;
 }

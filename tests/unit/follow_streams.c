@@ -21,6 +21,7 @@ enum { NOBODY = -1, ALL_ITERATIONS = 1 << 20 };
 
 typedef struct Follow {
     const Program *p;
+    int index; /* of the simulation */
     Simulation t;
     int *expected;        /* by access and piece: the writer that it must see */
     int *place;           /* by access: index of its first piece in expected */
@@ -195,7 +196,7 @@ static int *program_order(const Follow *f, int *count)
 {
     Program *p = ir_copy(f->p);
     unschedule(p->step);
-    Simulation t = simulate_step(p, NULL, ALL_ITERATIONS);
+    Simulation t = simulate_step(p, NULL, ALL_ITERATIONS).at[f->index];
     int n;
     const Instance **mine = sorted(f, &f->t, count), **plain = sorted(f, &t, &n);
     int *order = NEW_ARRAY(f->p->arena, int, t.n + 1);
@@ -277,9 +278,10 @@ static int next_stream(const Follow *f, uint64_t order, Rng *r)
     return n == 0 ? -1 : able[order < FOLLOW_FIXED ? 0 : rng_below(r, n)];
 }
 
-const char *follow_streams(const Program *p, uint64_t order, const Op *without)
+static const char *follow_simulation(const Program *p, uint64_t order, const Op *without,
+                                     const Simulations *all, int index)
 {
-    Follow f = {.p = p, .t = simulate_step(p, NULL, ALL_ITERATIONS)};
+    Follow f = {.p = p, .index = index, .t = all->at[index]};
     Rng r = {order};
     int left = 0;
     for (int i = 0; i < STREAMS; i++)
@@ -300,4 +302,13 @@ const char *follow_streams(const Program *p, uint64_t order, const Op *without)
         move(&f, stream);
     }
     return f.fault;
+}
+
+const char *follow_streams(const Program *p, uint64_t order, const Op *without)
+{
+    Simulations all = simulate_step(p, NULL, ALL_ITERATIONS);
+    const char *fault = NULL;
+    for (int i = 0; i < all.n && !fault; i++)
+        fault = follow_simulation(p, order, without, &all, i);
+    return fault;
 }

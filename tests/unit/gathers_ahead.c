@@ -194,7 +194,7 @@ static void check_program(Check *c, const char *text, const char *mesh,
     diag_flush(d, stdout);
     CHECK(c, planned);
     if (planned) {
-        Simulation sim = simulate_step(p, NULL, ALL_ITERATIONS);
+        Simulation sim = simulate_step(p, NULL, ALL_ITERATIONS).at[0];
         int bare = bare_per_iteration(p, &sim);
         if (bare != e.collectives)
             printf("%s: %d collectives over tensor axes in a backward "

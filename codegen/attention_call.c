@@ -19,8 +19,9 @@ static bool repeats_attention(const Program *p, const Op *grad)
 
 ParcAttention attention_call(const Program *p, const Op *op)
 {
-    bool grad = op->kind != OP_attention;
-    Value *const *qkv = op->arg + attention_operands(op).q;
+    bool grad = attention_is_backward(op->kind), step = op_is_attention_step(op->kind);
+    AttentionOperands at = attention_operands(op);
+    Value *const *qkv = op->arg + at.q;
     const Mesh *m = &p->mesh;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
     int64_t kv = type_local_dim(k, m, 2);
@@ -34,5 +35,6 @@ ParcAttention attention_call(const Program *p, const Op *op)
         .drop = (float)attr_rate(op), .window = attr_window(op),
         .softcap = (float)attr_softcap(op),
         .segments = attr_segments(op) != 0, .bias_dims = (int)attr_bias(op),
-        .all_s = q->dim[1]};
+        .all_s = q->dim[1], .all_t = step ? k->dim[1] : 0,
+        .key_pieces = step ? type_local_dim(&op->arg[at.key_base]->type, m, 0) : 0};
 }

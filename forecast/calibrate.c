@@ -1,4 +1,5 @@
 /* calibrate.c: makes a machine file of the trace of a run; see calibrate.h. */
+#include "ir/analysis/attention.h"
 #include "forecast/calibrate.h"
 
 #include <math.h>
@@ -161,7 +162,7 @@ static void fit_attention(Fit *f, const Statement *s, double seconds)
     ParcAttention a = attention_call(f->p, s->op);
     Attention of = {.head = a.d, .keys = attention_keys(&a), .f32 = a.type == PARC_F32,
                     .dropout = a.drop > 0,
-                    .backward = s->op->kind != OP_attention};
+                    .backward = attention_is_backward(s->op->kind)};
     int i = 0;
     while (i < f->attention.n && !same_attention(&f->attention.at[i], &of))
         i++;

@@ -1,4 +1,5 @@
 /* duration.c: the time of a statement on an idle machine; see duration.h. */
+#include "ir/analysis/attention.h"
 #include "forecast/duration.h"
 
 #include <math.h>
@@ -150,7 +151,7 @@ static double attention_seconds(const Program *p, const Machine *m, const Statem
                                 double *spread)
 {
     ParcAttention a = attention_call(p, s->op);
-    bool backward = s->op->kind != OP_attention;
+    bool backward = attention_is_backward(s->op->kind);
     const MachineAttention *row =
         attention_row(m, &a, backward ? "backward" : "forward");
     double tiles = (double)(a.b * a.kv * a.g) * ceil((double)a.s / QUERY_TILE);
@@ -297,12 +298,19 @@ static double ring_seconds(const Machine *m, const char *kind, int64_t nodes,
     return start + rounds * (all - 1) / all * bytes / rate;
 }
 
+double send_seconds(const Machine *m, int64_t bytes, bool between)
+{
+    double hop = between ? machine_value(m, node_nic_hop) : machine_value(m, node_hop);
+    return machine_value(m, node_base) + hop + (double)bytes / link_rate(m, between);
+}
+
 static void collective_work(const Program *p, const Machine *m, const CollectiveInfo *c,
                             Work *w)
 {
     int64_t ranks = ranks_on_node(p, m, c->axes);
     int64_t nodes = (c->group_size + ranks - 1) / ranks;
     double bytes = (double)c->bytes;
+    bool shift = c->op->kind == OP_shift; /* each rank sends to one */
     const MachineCollective *row = collective_row(m, c->kind, nodes, ranks);
     if (row) {
         w->seconds = row->start.value + row->fill.value * sqrt(bytes) +
@@ -310,12 +318,14 @@ static void collective_work(const Program *p, const Machine *m, const Collective
         w->blocks = row->blocks.value;
         w->spread = row->rate.spread;
     } else {
-        w->seconds = ring_seconds(m, c->kind, nodes, ranks, bytes);
+        w->seconds = shift ? send_seconds(m, c->bytes, nodes > 1)
+                           : ring_seconds(m, c->kind, nodes, ranks, bytes);
         w->blocks = machine_value(m, node_blocks);
         w->spread = nodes > 1 ? machine_spread(m, node_nic) : machine_spread(m, node_link);
     }
-    double received = bytes * (double)(c->group_size - 1) / (double)c->group_size;
-    bool gathers = strcmp(c->kind, "all_gather") == 0;
+    double rest = (double)(c->group_size - 1) / (double)c->group_size;
+    double received = shift ? bytes : bytes * rest;
+    bool gathers = shift || strcmp(c->kind, "all_gather") == 0; /* copies, sums nothing */
     double moved = received * (gathers ? machine_value(m, contention_gather)
                                        : machine_value(m, contention_reduce));
     if (machine_is_cpu(m))
@@ -324,12 +334,6 @@ static void collective_work(const Program *p, const Machine *m, const Collective
     w->use[RESOURCE_LINK] = ranks > 1 ? received / w->seconds / link_rate(m, false) : 0;
     w->use[RESOURCE_NIC] =
         nodes > 1 ? received / (double)ranks / w->seconds / link_rate(m, true) : 0;
-}
-
-double send_seconds(const Machine *m, int64_t bytes, bool between)
-{
-    double hop = between ? machine_value(m, node_nic_hop) : machine_value(m, node_hop);
-    return machine_value(m, node_base) + hop + (double)bytes / link_rate(m, between);
 }
 
 /* ---- statements ---------------------------------------------------------- */

@@ -31,7 +31,7 @@ typedef enum AttrType {
     ATTR_TYPE_PORT,
     ATTR_TYPE_OP,
 } AttrType;
-enum { MAX_ATTRS = 9 }; /* of an op */
+enum { MAX_ATTRS = 10 }; /* of an op */
 const char *attr_text(AttrName name); /* "dims" */
 AttrType attr_type_of(AttrName name);
 

@@ -40,7 +40,7 @@ bool op_is_collective(OpKind kind)
 {
     return kind == OP_all_gather || kind == OP_all_reduce ||
            kind == OP_reduce_scatter || kind == OP_all_to_all ||
-           op_is_hand_over(kind);
+           kind == OP_shift || op_is_hand_over(kind);
 }
 
 bool op_is_hand_over(OpKind kind)
@@ -79,7 +79,13 @@ bool op_is_grouped_matmul(OpKind kind)
 
 bool op_is_attention(OpKind kind)
 {
-    return kind == OP_attention || kind == OP_attention_grad || kind == OP_attention_bias_grad;
+    return kind == OP_attention || kind == OP_attention_grad ||
+           kind == OP_attention_bias_grad || op_is_attention_step(kind);
+}
+
+bool op_is_attention_step(OpKind kind)
+{
+    return kind == OP_attention_step || kind == OP_attention_grad_step;
 }
 
 const char *spec_letters(const char *spec, int i, int *n)

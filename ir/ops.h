@@ -38,7 +38,8 @@ bool op_is_conversion(
 bool op_is_hand_over(OpKind kind); /* move, receive, send */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
-bool op_is_attention(OpKind kind); /* attention and its gradients */
+bool op_is_attention(OpKind kind); /* attention and its gradients, and their steps */
+bool op_is_attention_step(OpKind kind); /* attention_step, attention_grad_step */
 bool op_is_conv(OpKind kind);      /* conv and its gradients */
 bool op_is_grouped_matmul(OpKind kind); /* grouped_matmul and its gradients */
 /* The letters of tensor i of an einsum's spec, operands first; *n: their number. */

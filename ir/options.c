@@ -118,6 +118,8 @@ static const OptionWord exchange_words[] = {
      "a rank gets whole sequences of its part of the heads, and returns their results"},
     {"gather", EXCHANGE_GATHER,
      "a rank gets the keys and values of whole sequences, for its queries"},
+    {"ring", EXCHANGE_RING,
+     "ranks pass keys and values on, and attend to those of one rank at a time"},
     {0}};
 
 /* ---- rows ---------------------------------------------------------------- */

@@ -163,6 +163,7 @@ typedef enum Exchange {
     EXCHANGE_HEADS, /* queries, keys, values and results: a rank attends with whole
                      * sequences, for its part of the heads */
     EXCHANGE_GATHER, /* keys and values: it attends with its queries to all keys */
+    EXCHANGE_RING,   /* keys and values, part by part: it passes on those that it has */
 } Exchange;
 
 /* The clause `context`: its axis splits dim 1 of every input, the sequence. */

@@ -177,11 +177,13 @@ void report_group(Out *o, const Program *p, uint32_t axes)
 
 /* A rank of a group of n sends (n-1)/n of the full tensors in an all-gather, a
  * reduce-scatter or an all-to-all, and twice that in an all-reduce, which is a
- * reduce-scatter followed by an all-gather. In a transfer it sends all. */
+ * reduce-scatter followed by an all-gather. In a transfer or a shift it sends all. */
 double collective_sent(const CollectiveInfo *c)
 {
     if (op_transfers(c->op))
         return c->op->kind == OP_receive ? 0 : (double)c->bytes;
+    if (c->op->kind == OP_shift)
+        return (double)c->bytes;
     double rest = (double)(c->group_size - 1) / (double)c->group_size;
     double rounds = c->op->kind == OP_all_reduce ? 2 : 1;
     return c->in_place ? 0 : rounds * rest * (double)c->bytes;

@@ -34,6 +34,10 @@ typedef struct ParcAttention {
     /* This rank's queries are some of all_s (0: they are all): from first_s on, or if
      * second_s is not 0, the first half from first_s and the other half from second_s. */
     int64_t all_s, first_s, second_s;
+    /* A step of a ring: the keys here are some of all_t (0: they are all, from 0 on). They are
+     * key_pieces runs of equal length, which begin at first_t[0], first_t[1]. */
+    int64_t all_t, key_pieces;
+    const int64_t *first_t;
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);
@@ -48,6 +52,17 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          void *dv, const void *d_o, const void *q,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch);
+/* Steps of a ring. o, lse and dq are those of the keys of all steps so far, of which the steps
+ * before have made o_before, lse_before and dq_before; NULL: this one is the first. They may
+ * be the same memory. dk and dv are those of this step. o, dq, dk and dv are f32. lse is -1e30
+ * for a query that has seen no key. o_all and lse_all are those of all steps. */
+void parc_attention_step(ParcRt *rt, const ParcAttention *a, float *o, float *lse,
+                         const void *q, const void *k, const void *v, const float *o_before,
+                         const float *lse_before, float *scratch);
+void parc_attention_grad_step(ParcRt *rt, const ParcAttention *a, float *dq, float *dk,
+                              float *dv, const void *d_o, const void *q, const void *k,
+                              const void *v, const void *o_all, const float *lse_all,
+                              const float *dq_before, float *scratch);
 /* The gradient of the bias, which has the dims s and t; same scratch. */
 void parc_attention_bias_grad(ParcRt *rt, const ParcAttention *a, float *dbias,
                               const void *d_o, const void *q, const void *k,

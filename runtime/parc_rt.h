@@ -449,6 +449,8 @@ bool parc_goes_on(ParcRt *rt, int64_t loss);
  *                   dst[:, :, j]. With `minor` it is the inverse, src:
  *                   [outer, middle, k, inner] -> dst: [outer, k, middle,
  *                   inner]: src_j[:, :, r] to dst[:, j]
+ *   shift           src: [outer, inner] of the previous member of the group, of
+ *                   the first member that of the last -> dst: [outer, inner]
  * `valid` is the number of elements of a row [k, inner] without the padding of
  * the last runs (flat shards); the gathered tensor is then [outer, valid]. 0
  * means that there is no padding. With `zigzag` the rank's row is two pieces of inner / 2
@@ -478,6 +480,7 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                      const ParcPart *part);
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part);
+void parc_shift(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part);
 
 /* Local slices: no data moves between ranks. local_slice: src [outer, k, inner]
  * -> dst [outer, inner], this rank's slice, with zeros from `valid` on.

@@ -120,6 +120,9 @@ static const char *attention_shape(Emitter *e, const Op *op)
         out(&o, ", .window = %lld", (long long)at.window);
     if (at.softcap > 0)
         out(&o, ", .softcap = %s", c_float(e->p->arena, at.softcap));
+    if (at.all_t > 0)
+        out(&o, ", .all_t = %lld, .key_pieces = %lld", (long long)at.all_t,
+            (long long)at.key_pieces);
     return o.text;
 }
 
@@ -163,6 +166,8 @@ static const char *attention_options(Emitter *e, const Op *op)
     Out o;
     out_init(&o, e->p->arena);
     attention_queries(e, op, at, &o);
+    if (at.key_base >= 0)
+        out(&o, ", .first_t = %s", value_variable(e, op->arg[at.key_base]));
     if (at.key >= 0)
         attention_dropout(e, op, at, &o);
     if (at.query_segment >= 0)
@@ -178,13 +183,18 @@ static const char *attention_options(Emitter *e, const Op *op)
 static void emit_attention(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
+    AttentionOperands at = attention_operands(op);
     emit_comment(e, op, "");
     const char *call = arena_printf(a, "parc_%s(rt, &%s%s}", op_info(op->kind)->name,
                                     attention_shape(e, op), attention_options(e, op));
     for (int i = 0; i < op->nouts; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
-    for (int i = 0; i < attention_operands(op).own; i++)
+    for (int i = 0; i < at.own; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
+    int states = op->kind == OP_attention_step ? 2 : op->kind == OP_attention_grad_step;
+    for (int i = 0; i < states; i++) /* of a step of a ring */
+        call = arena_printf(a, "%s, %s", call, at.state < 0 ? "NULL"
+                                                            : value_variable(e, op->arg[at.state + i]));
     out_code(e->o, "%s, %s);", call, workspace_variable(e, op));
 }
 
@@ -348,7 +358,7 @@ void emit_attentions(Emitter *e)
         ParcAttention a = attention_call(e->p, op);
         if (rt_attention_library(&a))
             out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
-                     attention_shape(e, op), op->kind != OP_attention ? "true" : "false",
+                     attention_shape(e, op), attention_is_backward(op->kind) ? "true" : "false",
                      (long long)e->memory->block[op->workspace].bytes);
     }
 }

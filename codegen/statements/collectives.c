@@ -24,6 +24,7 @@ static const char *label_of(OpKind collective)
            : collective == OP_receive        ? "rc"
            : collective == OP_send           ? "sd"
            : collective == OP_move           ? "mv"
+           : collective == OP_shift          ? "sh"
                                              : "aa";
 }
 

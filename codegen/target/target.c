@@ -18,6 +18,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/machine.h"
 #include "codegen/move_block.h"
+#include "ir/analysis/attention.h"
 #include "ir/analysis/alias.h"
 #include "runtime/cuda/attention/rt_attention_workspace.h"
 #include "runtime/cuda/conv/rt_conv_workspace.h"
@@ -44,7 +45,7 @@ static bool is_matmul(const Program *p, const Op *op)
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
 {
     ParcAttention a = attention_call(p, op);
-    return parc_attention_scratch(&a, op->kind != OP_attention, threads);
+    return parc_attention_scratch(&a, attention_is_backward(op->kind), threads);
 }
 
 /* The workspace of a matmul on CUDA. cuBLASLt splits a long sum into parts, to
@@ -146,7 +147,7 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
         return cuda_matmul_scratch(p, op);
     if (op_is_attention(op->kind)) {
         ParcAttention a = attention_call(p, op);
-        return rt_attention_bytes(&a, op->kind != OP_attention);
+        return rt_attention_bytes(&a, attention_is_backward(op->kind));
     }
     if (op_is_conv(op->kind)) {
         ParcConvSpec s = conv_call(p, op);
@@ -189,11 +190,20 @@ static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
 
+/* Whether the result of a step of a ring continues the operand. */
+static bool continues(const Op *op, int out, int arg)
+{
+    int state = attention_operands(op).state, states = op->kind == OP_attention_step ? 2 : 1;
+    return state >= 0 && out < states && arg == state + out;
+}
+
 static bool moves_in_place(const Op *op, int out, int arg)
 {
     switch ((int)op->kind) {
     case OP_all_reduce: return out == arg;
     case OP_embedding_add: return arg == 0;
+    case OP_attention_step:
+    case OP_attention_grad_step: return continues(op, out, arg);
     case OP_receive:
     case OP_send:
     case OP_move: return out == arg;

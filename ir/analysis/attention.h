@@ -12,14 +12,20 @@ enum { BIAS_BATCH = 1, BIAS_HEADS = 2, BIAS_QUERIES = 4, BIAS_KEYS = 8, BIAS_DIM
 typedef struct AttentionOperands {
     int own; /* those that every call has: q, k, v; or do, q, k, v, o, lse */
     int q;   /* k and v follow */
+    int state; /* of a step: o and lse, or dq, that it continues */
     int key; /* of the random numbers */
     int query_segment, key_segment;
     int bias;
+    int key_base;   /* of a step */
     int query_base; /* the base of the queries; those for random numbers follow */
     int base;       /* the first of these */
 } AttentionOperands;
 
-/* `op` is attention or one of its gradients. */
+/* `op` is attention, one of its gradients, or a step of either. */
 AttentionOperands attention_operands(const Op *op);
+/* Whether it is a gradient. */
+bool attention_is_backward(OpKind kind);
+/* The axes over which the keys of an attention are split: a ring of ranks passes them on. */
+uint32_t attention_ring(const Program *p, const Op *op);
 
 #endif

@@ -16,8 +16,9 @@ static double all_factors(const Program *p, const Op *op)
     return n;
 }
 
-/* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: the scores and their product with v. */
-static double attention_flops(const Op *op)
+/* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: the scores and their product with v. A step of a ring
+ * has its part of them: each rank has the keys of one other. */
+static double attention_flops(const Program *p, const Op *op)
 {
     Value *const *qkv = op->arg + attention_operands(op).q;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
@@ -26,6 +27,8 @@ static double attention_flops(const Op *op)
         pairs = 2 * w * (double)k->dim[1] - w * w;
     double n = 2 * pairs * (double)q->dim[0] * (double)q->dim[2] *
                (double)(q->dim[3] + v->dim[3]);
+    if (op_is_attention_step(op->kind))
+        n /= (double)mesh_group(&p->mesh, attention_ring(p, op));
     return attr_causal(op) ? n / 2 : n;
 }
 
@@ -58,10 +61,52 @@ static double rank_pairs(const Mesh *m, const Type *q, double window, int64_t ra
     return pairs;
 }
 
+/* The pairs of a causal mask for the first x queries and y keys. */
+static double first_pairs(double x, double y, double window)
+{
+    double all = x <= 0 || y <= 0 ? 0 : y >= x ? x * x / 2 : y * y / 2 + (x - y) * y;
+    return window > 0 ? all - first_pairs(x - window, y, 0) : all;
+}
+
+/* The pairs of the queries of one rank and the keys of another. */
+static double pairs_between(const Mesh *m, const Type *q, double window, int64_t rank,
+                            int64_t other)
+{
+    int64_t runs = type_pieces(q, m, 1) / type_parts(q, m, 1);
+    double n = (double)(type_local_dim(q, m, 1) / runs), pairs = 0;
+    for (int64_t i = 0; i < runs * runs; i++) {
+        double x = (double)type_local_index(q, m, 1, rank, i / runs * (int64_t)n);
+        double y = (double)type_local_index(q, m, 1, other, i % runs * (int64_t)n);
+        pairs += first_pairs(x + n, y + n, window) - first_pairs(x, y + n, window) -
+                 first_pairs(x + n, y, window) + first_pairs(x, y, window);
+    }
+    return pairs;
+}
+
+/* Of a step of a ring: the most pairs of a rank's queries with its own keys, if it is the first
+ * step, else with those of another rank; by the average of all steps. */
+static double step_imbalance(const Program *p, const Op *op)
+{
+    const Type *q = &op->arg[attention_operands(op).q]->type;
+    const Mesh *m = &p->mesh;
+    double w = (double)attr_window(op), most = 0;
+    int64_t n = type_parts(q, m, 1);
+    for (int64_t i = 0; i < n * n; i++) {
+        if ((i / n == i % n) != attr_first(op))
+            continue;
+        double pairs = pairs_between(m, q, w, rank_of_part(m, q, 1, i / n),
+                                     rank_of_part(m, q, 1, i % n));
+        most = pairs > most ? pairs : most;
+    }
+    return most * (double)(n * n) / causal_pairs((double)q->dim[1], w);
+}
+
 double op_flops_imbalance(const Program *p, const Op *op)
 {
     if (!op_is_attention(op->kind) || !attr_causal(op))
         return 1;
+    if (op_is_attention_step(op->kind))
+        return step_imbalance(p, op);
     const Type *q = &op->arg[attention_operands(op).q]->type;
     const Mesh *m = &p->mesh;
     double w = (double)attr_window(op), most = 0;
@@ -108,6 +153,12 @@ static double update_flops(const Program *p, const Op *op)
 /* The matrix products of attention, or of the gradient of its bias; and of its gradient. */
 enum { FORWARD_PRODUCTS = 2, GRADIENT_PRODUCTS = 5 };
 
+/* Whether it is the gradient of q, k and v. */
+static bool is_gradient(const Op *op)
+{
+    return op->kind == OP_attention_grad || op->kind == OP_attention_grad_step;
+}
+
 double op_flops(const Program *p, const Op *op)
 {
     if (op->phase == PH_OPTIMIZER)
@@ -118,11 +169,10 @@ double op_flops(const Program *p, const Op *op)
         return conv_flops(op);
     if (op_is_grouped_matmul(op->kind))
         return grouped_flops(op);
-    if (op->kind == OP_attention || op->kind == OP_attention_bias_grad)
-        return attention_flops(op);
-    if (op->kind == OP_attention_grad)
-        return attention_flops(op) * GRADIENT_PRODUCTS / FORWARD_PRODUCTS;
-    return 0;
+    if (!op_is_attention(op->kind))
+        return 0;
+    return is_gradient(op) ? attention_flops(p, op) * GRADIENT_PRODUCTS / FORWARD_PRODUCTS
+                           : attention_flops(p, op);
 }
 
 /* One of the products of attention's gradient recomputes the scores, and so does one of
@@ -131,7 +181,7 @@ static double repeated_flops(const Program *p, const Op *op)
 {
     if (op->kind == OP_attention_bias_grad)
         return op_flops(p, op);
-    return op->kind == OP_attention_grad ? op_flops(p, op) / GRADIENT_PRODUCTS : 0;
+    return is_gradient(op) ? op_flops(p, op) / GRADIENT_PRODUCTS : 0;
 }
 
 /* The flops of an op that a total includes. */

@@ -22,5 +22,7 @@ static inline const Type *arg_type(const Infer *in, int i)
 
 /* infer_text.c: ops whose rule is written in letters, einsums too. */
 const char *infer_by_text(Infer *in);
+/* attention_step and attention_grad_step, whose results are f32. */
+const char *infer_attention_step(Infer *in);
 
 #endif

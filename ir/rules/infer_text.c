@@ -4,6 +4,8 @@
  * dims: "vd, ... -> ...d" on f32[512, 64] and i32[8, 32] gives f32[8, 32, 64].
  * An einsum has its rule in its spec.
  */
+#include <string.h>
+
 #include "base/bug.h"
 #include "ir/rules/infer.h"
 
@@ -339,4 +341,47 @@ const char *infer_by_text(Infer *in)
     if (!fault && op_is_conv(in->kind))
         fault = check_conv(in, &sizes);
     return fault ? fault : text_dtypes(in, &text);
+}
+
+/* ---- steps of a ring ------------------------------------------------------ */
+
+static Type without_place(const Type *t)
+{
+    Type r = *t;
+    memset(&r.place, 0, sizeof r.place);
+    return r;
+}
+
+const char *infer_attention_step(Infer *in)
+{
+    bool grad = in->kind == OP_attention_grad_step, first = attr_first(in->op);
+    int own = grad ? 6 : 3;
+    if (in->nargs < own + 1 + (first ? 0 : grad ? 1 : 2))
+        return "it has too few operands";
+    const Type *q = arg_type(in, grad), *k = arg_type(in, grad + 1), *v = arg_type(in, grad + 2);
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || k->dim[2] < 1)
+        return "q, k and v need four dims";
+    if (q->dim[0] != k->dim[0] || q->dim[1] != k->dim[1] || q->dim[2] % k->dim[2] ||
+        q->dim[3] != k->dim[3] || v->dim[0] != k->dim[0] || v->dim[1] != k->dim[1] ||
+        v->dim[2] != k->dim[2])
+        return "q, k and v do not fit together";
+    Type sums[3] = {without_place(q), without_place(grad ? k : v), without_place(v)};
+    if (!grad) { /* o and lse */
+        sums[0].dim[3] = v->dim[3];
+        sums[1] = (Type){.ndim = 3};
+        sums[1].dim[0] = q->dim[0];
+        sums[1].dim[1] = q->dim[2];
+        sums[1].dim[2] = q->dim[1];
+    }
+    in->nouts = grad ? 3 : 2;
+    for (int i = 0; i < in->nouts; i++) {
+        in->out[i] = sums[i];
+        in->out[i].dtype = DT_F32;
+    }
+    for (int i = 0; !first && i < (grad ? 1 : 2); i++) {
+        Type is = without_place(arg_type(in, own + i));
+        if (!type_equal(&is, &in->out[i]))
+            return arena_printf(in->p->arena, "operand %d is not what it continues", own + i);
+    }
+    return NULL;
 }

@@ -224,6 +224,32 @@ static void build_reshape(Builder *b)
     }
 }
 
+/* ---- rings of attention ---------------------------------------------------- */
+
+/* Makes factor `from` the same as `to`. */
+static void join_factors(Rule *r, int from, int to)
+{
+    for (int i = 0; i < r->nargs + r->nouts; i++)
+        for (int d = 0; d < MAX_DIMS; d++)
+            for (int k = 0; k < r->dim[i][d].n; k++)
+                if (r->dim[i][d].f[k] == from)
+                    r->dim[i][d].f[k] = (uint8_t)to;
+}
+
+/* Where the plan lets ranks pass on keys, a split of the sequence splits queries and keys
+ * alike. That takes a key for each query, and no bias, whose columns are keys. */
+static void join_keys(const Program *p, const Op *op, Rule *r)
+{
+    enum { SEQUENCE = 1 };
+    const Context *c = &p->plan.context;
+    if (!op_is_attention(op->kind) || !c->axes || c->exchange != EXCHANGE_RING || attr_bias(op))
+        return;
+    int q = op->kind != OP_attention; /* keys follow */
+    const DimFactors *s = &r->dim[q][SEQUENCE], *t = &r->dim[q + 1][SEQUENCE];
+    if (s->n == 1 && t->n == 1 && r->factor[s->f[0]].size == r->factor[t->f[0]].size)
+        join_factors(r, t->f[0], s->f[0]);
+}
+
 /* ---- rules in letters ---------------------------------------------------- */
 
 static void build_text(Builder *b)
@@ -281,6 +307,7 @@ static void build_text(Builder *b)
             d += !rd->dots;
         }
     }
+    join_keys(b->p, b->op, r);
 }
 
 /* ---- einsums with an epilogue -------------------------------------------- */

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "ir/analysis/attention.h"
 #include "ir/plan/pipeline.h"
 #include "ir/verify/verify.h"
 #include "ir/rules/rules.h"
@@ -177,9 +178,29 @@ static const char *check_pieces(const Program *p, const Op *op, int i)
     return NULL;
 }
 
+/* A shift passes on parts of one dim, and changes no placement; what all stages of a pipeline
+ * have goes where the first operand is. */
+static const char *check_shift(const Program *p, const Op *op)
+{
+    uint32_t axes = attr_axes(op);
+    const Placement *holder = &op->arg[0]->type.place;
+    for (int i = 0; i < op->nargs; i++)
+        for (int a = 0; a < p->mesh.n; a++) {
+            AxisPlace x = op->arg[i]->type.place.ax[a], y = op->out[i]->type.place.ax[a];
+            bool all = axis_place_is_held(holder->ax[a]) && x.kind == AX_R;
+            if (axes >> a & 1 && x.kind != AX_S)
+                return axis_fault(p, "operand", i, a, x, "it must be Shard");
+            if (!axis_place_equal(all ? holder->ax[a] : x, y))
+                return axis_fault(p, "operand", i, a, x, "and its result has another placement");
+        }
+    return NULL;
+}
+
 static const char *check_conversion(const Program *p, const Op *op)
 {
     uint32_t axes = attr_axes(op);
+    if (op->kind == OP_shift)
+        return check_shift(p, op);
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
         for (int a = 0; a < p->mesh.n; a++) {
@@ -370,6 +391,34 @@ static const char *check_fetch(const Program *p, const Type *from, const Type *t
                                               from);
 }
 
+/* A step of a ring: ranks have as many of the queries as of the keys, and results are placed
+ * as those. */
+static const char *check_step(const Program *p, const Op *op)
+{
+    enum { SEQUENCE = 1 };
+    AttentionOperands at = attention_operands(op);
+    uint32_t ring = attention_ring(p, op);
+    const Placement *q = &op->arg[at.q]->type.place, *k = &op->arg[at.q + 1]->type.place;
+    bool grad = op->kind == OP_attention_grad_step;
+    for (int a = 0; a < p->mesh.n; a++) {
+        AxisPlace like[] = {q->ax[a], grad ? k->ax[a] : q->ax[a], k->ax[a]};
+        if (!grad && like[1].kind == AX_S && like[1].dim)
+            like[1].dim = (uint8_t)(3 - like[1].dim); /* heads before queries */
+        if (ring >> a & 1 && !axis_place_equal(q->ax[a], k->ax[a]))
+            return axis_fault(p, "operand", at.q, a, q->ax[a], "the keys are split otherwise");
+        for (int i = 0; i < op->nouts; i++)
+            if (op->out[i]->type.place.ax[a].kind != AX_P &&
+                !axis_place_equal(op->out[i]->type.place.ax[a], like[i]))
+                return axis_fault(p, "result", i, a, op->out[i]->type.place.ax[a],
+                                  "its operands are placed otherwise");
+    }
+    for (int i = 0; at.state >= 0 && i < (grad ? 1 : 2); i++)
+        if (!type_equal(&op->arg[at.state + i]->type, &op->out[i]->type))
+            return arena_printf(p->arena, "operand %d is not what result %d continues",
+                                at.state + i, i);
+    return ring ? NULL : "its keys are not split";
+}
+
 static const char *check_structural(const Program *p, const Op *op)
 {
     const Type *first = op->nargs ? &op->arg[0]->type : NULL;
@@ -402,6 +451,9 @@ static const char *check_structural(const Program *p, const Op *op)
         return check_fold(p, op);
     case OP_base:
         return check_base(p, op);
+    case OP_attention_step:
+    case OP_attention_grad_step:
+        return check_step(p, op);
     }
     return NULL;
 }

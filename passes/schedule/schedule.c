@@ -348,7 +348,7 @@ static bool exchanges_sequences(const Program *p, const Op *op)
 {
     bool may = op->kind == OP_all_gather || op->kind == OP_reduce_scatter;
     const char *unit = may ? attr_unit(op) : NULL;
-    return (may || op->kind == OP_all_to_all) && !(unit && *unit) &&
+    return (may || op->kind == OP_all_to_all || op->kind == OP_shift) && !(unit && *unit) &&
            (attr_axes(op) & ~p->plan.context.axes) == 0;
 }
 

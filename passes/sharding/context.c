@@ -31,7 +31,7 @@ static int query_factor(const Op *op, const Rule *r)
 int context_factor(const Program *p, const Op *op, const Rule *r)
 {
     const DimFactors *d = &r->dim[attention_operands(op).q + 1][HEADS];
-    if (p->plan.context.exchange == EXCHANGE_GATHER)
+    if (p->plan.context.exchange != EXCHANGE_HEADS)
         return query_factor(op, r);
     return d->n ? d->f[0] : -1;
 }
@@ -96,10 +96,43 @@ static bool is_split(const Program *p, const Op *op)
     return true;
 }
 
+/* Reports an attention whose keys ranks cannot pass on. */
+static void refuse_ring(const Program *p, const Op *op)
+{
+    const Context *c = &p->plan.context;
+    const Type *q = &op->arg[0]->type, *k = &op->arg[1]->type;
+    const char *ring = option_word(OPTION_exchange, EXCHANGE_RING);
+    const char *why = attr_bias(op) ? "it has a bias, whose columns are all keys"
+                      : arena_printf(p->arena, "it has %lld queries and %lld keys: a rank "
+                                     "needs as many of both", (long long)q->dim[SEQUENCE],
+                                     (long long)k->dim[SEQUENCE]);
+    diag_error(p->diag, c->loc, "the attention in '%s' cannot be a %s: %s",
+               *op->path ? op->path : "model", ring, why);
+    diag_note(p->diag, op->loc, "the attention is here");
+    diag_help(p->diag, "choose %s=%s, or %s=%s if heads can be split", option_name(OPTION_exchange),
+              option_word(OPTION_exchange, EXCHANGE_GATHER), option_name(OPTION_exchange),
+              option_word(OPTION_exchange, EXCHANGE_HEADS));
+}
+
+static bool rings(const Program *p, const Op *op)
+{
+    Rule r;
+    rule_of(p, op, &r);
+    const DimFactors *keys = &r.dim[attention_operands(op).q + 1][SEQUENCE];
+    return keys->n && keys->f[0] == query_factor(op, &r);
+}
+
 void context_check(const Program *p)
 {
-    for_ops(op, p->step)
-        if (p->plan.context.axes && p->plan.context.exchange == EXCHANGE_HEADS &&
-            op->kind == OP_attention && !is_split(p, op))
+    const Context *c = &p->plan.context;
+    if (!c->axes || mesh_group(&p->mesh, c->axes) == 1)
+        return;
+    for_ops(op, p->step) {
+        if (op->kind != OP_attention)
+            continue;
+        if (c->exchange == EXCHANGE_HEADS && !is_split(p, op))
             refuse(p, op);
+        if (c->exchange == EXCHANGE_RING && !rings(p, op))
+            refuse_ring(p, op);
+    }
 }

@@ -8,7 +8,8 @@
  * result also includes lse = log(sum(exp(score))) of each query, from which
  * the backward pass recomputes the weights.
  *
- * A bias is added to the scores, tile by tile.
+ * A bias is added to the scores, tile by tile. A step of a ring continues with the output and
+ * lse of the steps before, as if the sum of exponentials were 1 and the maximum lse.
  *
  * With a causal mask query i attends to keys 0 … i, with a window to the keys
  * less than `window` away, and only to keys of its segment; blocks without such keys are
@@ -34,7 +35,8 @@ typedef struct Forward {
     float *query;     /* [QUERIES, d], if elements are not f32 */
     float *key;       /* [KEYS, d], if elements are not f32 */
     int64_t row;      /* index of the head's first row of weights */
-    int64_t shift;    /* from a query of this rank to its number among all */
+    int64_t shift;    /* from a query of this rank to its number among all, less … */
+    int64_t key_shift; /* … that of the piece of the keys */
     RtSegments segments;
     RtBias bias;
 } Forward;
@@ -160,26 +162,27 @@ static void forward_tile(const ParcAttention *a, Forward *f, RtRows q, int64_t q
     softmax_rows(a, f, query, span);
     for (int64_t i = 0; i < span->queries && a->drop > 0; i++) {
         float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
-        rt_keep_row(a, keep, f->row + f->shift + span->query + i, span->key);
+        rt_keep_row(a, keep, f->row + f->shift + f->key_shift + span->query + i,
+                    span->key + f->key_shift);
         rt_scale_row(score + i * RT_KEYS, keep, columns);
     }
     rt_tile(&(RtTile){span->queries, rt_padded(a->e), span->keys, score, RT_KEYS, 1,
                       f->values + span->skipped * row, row, f->out + first * row, row, true});
 }
 
-/* Processes the block of keys at `key` for a block of queries `q`: the rows
+/* Processes the block of keys from `key` to before `end` for a block of queries `q`: the rows
  * `first` to `last` - 1 attend to it. Keys after those of the last query are not
  * read. */
 static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                           const void *k, const void *v, int64_t query,
-                          int64_t queries, int64_t key)
+                          int64_t queries, int64_t key, int64_t end)
 {
     int64_t at = query + f->shift;
-    int64_t keys = rt_seen(a, at + queries - 1, key, rt_least(RT_KEYS, a->t - key));
+    int64_t keys = rt_seen(a, at + queries - 1, key, rt_least(RT_KEYS, end - key));
     int64_t begin = rt_queries_begin(a, key), first = begin > at ? begin - at : 0;
     int64_t last = rt_least(queries, rt_queries_end(a, key, keys) - at);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
-    if (!rt_segments_overlap(&f->segments, query + first, last - first, key, keys))
+    if (first >= last || !rt_segments_overlap(&f->segments, query + first, last - first, key, keys))
         return;
     rt_pack_transposed(f->keys,
                        rt_rows(f->key, a->type,
@@ -195,74 +198,126 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
     }
 }
 
+/* What a call computes: o and lse, from those of the steps before; NULL: from nothing. `type` is
+ * that of o. */
+typedef struct Result {
+    ParcType type;
+    void *o;
+    float *lse;
+    const float *o_before, *lse_before;
+} Result;
+
 /* Divides the output rows by their sums, and stores them and lse: zeros for a row without
  * keys. */
-static void store_output(const ParcAttention *a, const Forward *f, void *o,
-                         float *lse, int64_t query, int64_t queries)
+static void store_output(const ParcAttention *a, const Forward *f, const Result *to,
+                         int64_t query, int64_t queries)
 {
     int64_t row = a->kv * a->g * a->e;
+    float none = a->all_t ? RT_LOWEST : 0;
     for (int64_t i = 0; i < queries; i++) {
-        bool empty = (f->segments.key || f->bias.at) && f->sum[i] <= 0;
+        bool empty = (f->segments.key || f->bias.at || a->all_t) && f->sum[i] <= 0;
         float over = empty ? 0 : 1 / f->sum[i];
         float *restrict out = f->out + i * rt_row(a->e);
         for (int64_t x = 0; x < a->e; x++)
             out[x] *= over;
-        rt_narrow(a->type, rt_element_out(a->type, o, (query + i) * row), out,
+        rt_narrow(to->type, rt_element_out(to->type, to->o, (query + i) * row), out,
                   a->e);
-        lse[query + i] = empty ? 0 : f->top[i] + parc_log(f->sum[i]);
+        to->lse[query + i] = empty ? none : f->top[i] + parc_log(f->sum[i]);
     }
 }
 
-static void forward_task(const ParcAttention *a, float *scratch, void *o,
-                         float *lse, const void *q, const void *k,
-                         const void *v, const RtPiece *piece, int64_t query, int64_t b,
-                         int64_t h)
+/* Starts a block of queries from nothing, or from what the steps before have made. */
+static void load_output(const ParcAttention *a, Forward *f, const Result *to, int64_t query,
+                        int64_t queries)
+{
+    int64_t e = rt_row(a->e), row = a->kv * a->g * a->e;
+    bool none = f->segments.key || f->bias.at || a->all_t;
+    memset(f->out, 0, (size_t)(queries * e) * sizeof *f->out);
+    for (int64_t i = 0; i < queries; i++) {
+        f->top[i] = none ? RT_LOWEST : -INFINITY;
+        f->sum[i] = 0;
+        if (!to->o_before || to->lse_before[query + i] <= RT_LOWEST)
+            continue;
+        f->top[i] = to->lse_before[query + i];
+        f->sum[i] = 1;
+        rt_copy_row(f->out + i * e, to->o_before + (query + i) * row, a->e);
+    }
+}
+
+static void forward_task(const ParcAttention *a, float *scratch, const Result *to, const void *q,
+                         const void *k, const void *v, const RtPiece *piece, int64_t query,
+                         int64_t b, int64_t h)
 {
     Forward f = forward_scratch(a, scratch);
-    f.shift = piece->shift;
     f.row = rt_head_row(a, b, h);
     f.segments = rt_segments(a, b);
     f.bias = rt_bias(a, b, h);
-    int64_t queries = rt_least(RT_QUERIES, piece->end - query), at = query + f.shift;
-    int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
-    int64_t end = rt_keys_end(a, at, queries);
-    int64_t begin = rt_keys_begin(a, at);
+    int64_t queries = rt_least(RT_QUERIES, piece->end - query);
+    int64_t q_row = a->kv * a->g * a->d;
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
                 queries, a->d);
-    memset(f.out, 0, (size_t)(queries * e) * sizeof *f.out);
-    for (int64_t i = 0; i < queries; i++) {
-        f.top[i] = f.segments.key || f.bias.at ? RT_LOWEST : -INFINITY;
-        f.sum[i] = 0;
+    load_output(a, &f, to, query, queries);
+    for (int i = 0; i < rt_key_pieces(a); i++) {
+        RtPiece keys = rt_key_piece(a, i);
+        f.key_shift = keys.shift;
+        f.shift = piece->shift - keys.shift;
+        int64_t at = query + f.shift, end = rt_keys_end(a, &keys, at, queries);
+        for (int64_t key = rt_keys_begin(a, &keys, at); key < end; key += RT_KEYS)
+            forward_block(a, &f, block, k, v, query, queries, key, keys.end);
     }
-    for (int64_t key = begin; key < end; key += RT_KEYS)
-        forward_block(a, &f, block, k, v, query, queries, key);
-    store_output(a, &f, o, lse, query, queries);
+    store_output(a, &f, to, query, queries);
 }
 
-void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
-                    const void *q, const void *k, const void *v,
-                    float *scratch)
+/* The result of the head's queries, which begin at element `at` of o; lse at `row`. */
+static Result result_of(const ParcAttention *a, const Result *of, int64_t at, int64_t row)
+{
+    Result r = *of;
+    r.o = rt_element_out(of->type, of->o, at * a->e);
+    r.lse = of->lse + row;
+    if (of->o_before) {
+        r.o_before = of->o_before + at * a->e;
+        r.lse_before = of->lse_before + row;
+    }
+    return r;
+}
+
+static void attend(const ParcAttention *a, const Result *to, const void *q, const void *k,
+                   const void *v, float *scratch)
 {
     int64_t heads = a->kv * a->g, floats = forward_floats(a);
     ParcType type = a->type;
     int64_t pieces = rt_pieces(a), each = (a->s / pieces + RT_QUERIES - 1) / RT_QUERIES;
     int64_t blocks = each * pieces;
-    (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < a->b * heads * blocks; task++) {
         /* Consecutive tasks share a head, so its keys and values stay in
          * cache. Within a head, the longest rows of a causal mask come
          * first. */
         int64_t block = blocks - 1 - task % blocks, head = task / blocks;
-        int64_t b = head / heads, h = head % heads, kv = h / a->g;
+        int64_t b = head / heads, h = head % heads, kv = h / a->g, at = b * a->s * heads + h;
         RtPiece piece = rt_piece(a, (int)(block / each));
-        forward_task(a, scratch + omp_get_thread_num() * floats,
-                     rt_element_out(type, o, (b * a->s * heads + h) * a->e),
-                     lse + (b * heads + h) * a->s,
-                     rt_element(type, q, (b * a->s * heads + h) * a->d),
+        Result own = result_of(a, to, at, (b * heads + h) * a->s);
+        forward_task(a, scratch + omp_get_thread_num() * floats, &own,
+                     rt_element(type, q, at * a->d),
                      rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
                      rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
                      &piece, piece.begin + block % each * RT_QUERIES, b, h);
     }
+}
+
+void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
+                    const void *q, const void *k, const void *v,
+                    float *scratch)
+{
+    (void)rt;
+    attend(a, &(Result){a->type, o, lse, NULL, NULL}, q, k, v, scratch);
+}
+
+void parc_attention_step(ParcRt *rt, const ParcAttention *a, float *o, float *lse,
+                         const void *q, const void *k, const void *v, const float *o_before,
+                         const float *lse_before, float *scratch)
+{
+    (void)rt;
+    attend(a, &(Result){PARC_F32, o, lse, o_before, lse_before}, q, k, v, scratch);
 }

@@ -46,7 +46,25 @@ static inline RtPiece rt_piece(const ParcAttention *a, int i)
     return (RtPiece){begin, begin + n, (i ? a->second_s : a->first_s) - begin};
 }
 
-/* The functions below take numbers of queries among all.
+/* All keys; those of this rank, which may be two pieces of them: key i of a piece is number
+ * i + shift. */
+static inline int64_t rt_all_keys(const ParcAttention *a)
+{
+    return a->all_t ? a->all_t : a->t;
+}
+static inline int rt_key_pieces(const ParcAttention *a)
+{
+    return a->all_t ? (int)a->key_pieces : 1;
+}
+static inline RtPiece rt_key_piece(const ParcAttention *a, int i)
+{
+    int64_t n = a->t / rt_key_pieces(a), begin = i * n;
+    return (RtPiece){begin, begin + n, a->all_t ? a->first_t[i] - begin : 0};
+}
+
+/* The functions below take numbers of queries among all, less the shift of the piece of the
+ * keys, so that they are on one scale with the numbers of this rank's keys. They may be
+ * negative.
  *
  * Of the `keys` keys from `key` on, a query attends to those from rt_unseen to
  * rt_seen - 1; there may be none. */
@@ -64,29 +82,28 @@ static inline int64_t rt_unseen(const ParcAttention *a, int64_t query,
     return a->window > 0 && first > 0 ? first : 0;
 }
 
-/* The keys begin … end - 1 to which some of the queries attend; begin is a multiple of
- * RT_PAD. */
-static inline int64_t rt_keys_begin(const ParcAttention *a, int64_t query)
+/* The keys begin … end - 1 of a piece to which some of the queries attend; begin is a multiple
+ * of RT_PAD from the piece's first. */
+static inline int64_t rt_keys_begin(const ParcAttention *a, const RtPiece *keys, int64_t query)
 {
-    return rt_unseen(a, query, 0) / RT_PAD * RT_PAD;
+    return keys->begin + rt_unseen(a, query, keys->begin) / RT_PAD * RT_PAD;
 }
-static inline int64_t rt_keys_end(const ParcAttention *a, int64_t query,
+static inline int64_t rt_keys_end(const ParcAttention *a, const RtPiece *keys, int64_t query,
                                   int64_t queries)
 {
-    return rt_seen(a, query + queries - 1, 0, a->t);
+    int64_t begin = keys->begin;
+    return begin + rt_seen(a, query + queries - 1, begin, keys->end - begin);
 }
 
 /* The queries begin … end - 1 that attend to some of the keys. */
 static inline int64_t rt_queries_begin(const ParcAttention *a, int64_t key)
 {
-    int64_t first = key - a->window + 1;
-    return a->causal ? key : a->window > 0 && first > 0 ? first : 0;
+    return a->causal ? key : a->window > 0 ? key - a->window + 1 : INT64_MIN / 2;
 }
 static inline int64_t rt_queries_end(const ParcAttention *a, int64_t key,
                                      int64_t keys)
 {
-    int64_t all = rt_all_queries(a);
-    return a->window > 0 ? rt_least(all, key + keys + a->window - 1) : all;
+    return a->window > 0 ? key + keys + a->window - 1 : INT64_MAX / 2;
 }
 
 /* A tile: the queries `query` … query + queries - 1 of this rank and the keys `key` …
@@ -225,13 +242,13 @@ static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
     return ((rt_number(a->first_b) + b) * a->heads + first + h) * rt_all_queries(a);
 }
 
-/* The factors of dropout for the weights of a row, from key `key` on. The
+/* The factors of dropout for the weights of a row, from key `key` of all on. The
  * index of a weight counts padded rows (parc_weight_row), so a block of keys
  * is drawn in one call. Columns after the last key are arbitrary. */
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
                                int64_t row, int64_t key)
 {
-    int64_t length = parc_weight_row(a->t);
+    int64_t length = parc_weight_row(rt_all_keys(a));
     float drop = a->drop, scale = 1 / (1 - drop);
     parc_random_row(keep, rt_number(a->key), a->site, row * length + key,
                     RT_KEYS);

@@ -84,6 +84,9 @@ typedef struct Task {
     int64_t b, head; /* the sequence, and the first head */
     RtSegments segments;
     bool of_bias; /* ds is the gradient of the bias */
+    ParcType type;     /* of dq, dk and dv */
+    int64_t key_shift; /* of the piece of the keys */
+    const float *before; /* a step of a ring: dq of the steps before; NULL: none */
 } Task;
 
 /* Computes D of the queries begin … end - 1. */
@@ -161,7 +164,7 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
     }
 }
 
-/* Computes the weights and ds of a tile of head h; shift: RtPiece. False: the tile has
+/* Computes the weights and ds of a tile of head h; shift: RtPiece, less the keys'. False: the tile has
  * none. */
 static bool tile_weights(const Task *t, int64_t h, int64_t shift, const RtSpan *span)
 {
@@ -188,7 +191,8 @@ static bool tile_weights(const Task *t, int64_t h, int64_t shift, const RtSpan *
         int64_t row = h * a->s + query + i, at = query + i + shift;
         float keep[RT_KEYS], slope[RT_KEYS];
         if (a->drop > 0) {
-            rt_keep_row(a, keep, t->row + h * rt_all_queries(a) + at, key);
+            rt_keep_row(a, keep, t->row + h * rt_all_queries(a) + at + t->key_shift,
+                        key + t->key_shift);
             rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
         }
         scores_row(t, &bias, query + i, key, w->weight + i * RT_KEYS, slope, (int)columns);
@@ -250,6 +254,7 @@ static void piece_tiles(const Task *t, int64_t h, int i, int64_t key, int64_t ke
 {
     const ParcAttention *a = t->a;
     RtPiece p = rt_piece(a, i);
+    p.shift -= t->key_shift;
     int64_t begin = rt_queries_begin(a, key) - p.shift;
     int64_t end = rt_least(p.end, rt_queries_end(a, key, keys) - p.shift);
     for (int64_t q = begin > p.begin ? begin : p.begin; q < end;) {
@@ -259,11 +264,12 @@ static void piece_tiles(const Task *t, int64_t h, int i, int64_t key, int64_t ke
     }
 }
 
-static void key_block(const Task *t, int64_t key)
+/* The block of keys from `key` to before `end`. */
+static void key_block(const Task *t, int64_t key, int64_t end)
 {
     const ParcAttention *a = t->a;
     const Backward *w = &t->w;
-    int64_t keys = rt_least(RT_KEYS, a->t - key);
+    int64_t keys = rt_least(RT_KEYS, end - key);
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     pack_keys(t, key, keys);
@@ -272,25 +278,33 @@ static void key_block(const Task *t, int64_t key)
     for (int64_t h = 0; h < a->g; h++)
         for (int i = 0; i < rt_pieces(a); i++)
             piece_tiles(t, h, i, key, keys);
-    store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
-    store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
+    store_rows(t->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
+    store_rows(t->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }
 
 static void backward_task(Task *t)
 {
     const ParcAttention *a = t->a;
     int64_t row = a->kv * a->g * a->d;
-    bool direct = a->type == PARC_F32;
+    bool direct = t->type == PARC_F32;
     t->sum = direct ? t->dq : t->w.query_sums;
     t->sum_row = direct ? row : a->g * a->d;
-    for (int64_t i = 0; i < a->s; i++)
-        memset(t->sum + i * t->sum_row, 0,
-               (size_t)(a->g * a->d) * sizeof *t->sum);
+    for (int64_t i = 0; i < a->s; i++) {
+        float *row_sum = t->sum + i * t->sum_row;
+        if (t->before && t->before + i * row != row_sum)
+            memcpy(row_sum, t->before + i * row, (size_t)(a->g * a->d) * sizeof *t->sum);
+        else if (!t->before)
+            memset(row_sum, 0, (size_t)(a->g * a->d) * sizeof *t->sum);
+    }
     sum_rows(t, 0, a->s);
-    for (int64_t key = 0; key < a->t; key += RT_KEYS)
-        key_block(t, key);
+    for (int i = 0; i < rt_key_pieces(a); i++) {
+        RtPiece keys = rt_key_piece(a, i);
+        t->key_shift = keys.shift;
+        for (int64_t key = keys.begin; key < keys.end; key += RT_KEYS)
+            key_block(t, key, keys.end);
+    }
     if (!direct)
-        store_rows(a->type, t->dq, 0, row, t->sum, t->sum_row, a->s,
+        store_rows(t->type, t->dq, 0, row, t->sum, t->sum_row, a->s,
                    a->g * a->d);
 }
 
@@ -322,23 +336,48 @@ static Task task_of(const ParcAttention *a, const Inputs *in, int64_t b, int64_t
         .segments = rt_segments(a, b)};
 }
 
+/* dq, dk and dv, of a type. */
+typedef struct Gradients {
+    ParcType type;
+    void *dq, *dk, *dv;
+    const float *before;
+} Gradients;
+
+static void attend_backward(const ParcAttention *a, const Gradients *to, const Inputs *in,
+                            float *scratch)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < a->b * a->kv; i++) {
+        int64_t b = i / a->kv, kv = i % a->kv;
+        int64_t key = b * a->t * a->kv + kv, query = (b * a->s * a->kv + kv) * a->g;
+        Task t = task_of(a, in, b, kv, scratch);
+        t.type = to->type;
+        t.dq = rt_element_out(t.type, to->dq, query * a->d);
+        t.dk = rt_element_out(t.type, to->dk, key * a->d);
+        t.dv = rt_element_out(t.type, to->dv, key * a->e);
+        t.before = to->before ? to->before + query * a->d : NULL;
+        backward_task(&t);
+    }
+}
+
 void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          void *dv, const void *d_o, const void *q,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch)
 {
-    const Inputs in = {d_o, q, k, v, o, lse};
     (void)rt;
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < a->b * a->kv; i++) {
-        int64_t b = i / a->kv, kv = i % a->kv;
-        int64_t key = b * a->t * a->kv + kv;
-        Task t = task_of(a, &in, b, kv, scratch);
-        t.dq = rt_element_out(a->type, dq, (b * a->s * a->kv + kv) * a->g * a->d);
-        t.dk = rt_element_out(a->type, dk, key * a->d);
-        t.dv = rt_element_out(a->type, dv, key * a->e);
-        backward_task(&t);
-    }
+    attend_backward(a, &(Gradients){a->type, dq, dk, dv, NULL},
+                    &(Inputs){d_o, q, k, v, o, lse}, scratch);
+}
+
+void parc_attention_grad_step(ParcRt *rt, const ParcAttention *a, float *dq, float *dk,
+                              float *dv, const void *d_o, const void *q, const void *k,
+                              const void *v, const void *o_all, const float *lse_all,
+                              const float *dq_before, float *scratch)
+{
+    (void)rt;
+    attend_backward(a, &(Gradients){PARC_F32, dq, dk, dv, dq_before},
+                    &(Inputs){d_o, q, k, v, o_all, lse_all}, scratch);
 }
 
 /* ---- the bias ------------------------------------------------------------ */
@@ -348,9 +387,10 @@ static void add_bias_rows(Task *t, int64_t h, int64_t query, int64_t queries,
                           int64_t shift, float *restrict to)
 {
     const ParcAttention *a = t->a;
-    int64_t at = query + shift, end = rt_keys_end(a, at, queries);
+    const RtPiece keys = {0, a->t, 0};
+    int64_t at = query + shift, end = rt_keys_end(a, &keys, at, queries);
     sum_rows(t, query, query + queries);
-    for (int64_t key = rt_keys_begin(a, at); key < end; key += RT_KEYS) {
+    for (int64_t key = rt_keys_begin(a, &keys, at); key < end; key += RT_KEYS) {
         int64_t all = rt_least(RT_KEYS, a->t - key);
         RtSpan span = {query, queries, key, rt_seen(a, at + queries - 1, key, all), 0};
         pack_keys(t, key, all);

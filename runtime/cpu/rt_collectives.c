@@ -278,6 +278,22 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     leave_collective(rt, axes);
 }
 
+void parc_shift(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    int from = g->member[(g->index + g->n - 1) % g->n];
+    enter_collective(rt, id, axes);
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = part[i].outer * in_bytes(&part[i]).inner;
+        if (rt_is_mapped(rt->world, from))
+            rt_copy_rows(rt, rt->arena + part[i].dst, bytes, rt_peer(rt, from) + part[i].src,
+                         bytes, 1, bytes);
+        if (rt_group_leaves_node(rt, axes))
+            rt_nodes_shift(rt, id, axes, &part[i]);
+    }
+    leave_collective(rt, axes);
+}
+
 void parc_local_slice(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];

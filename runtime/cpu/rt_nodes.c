@@ -272,6 +272,22 @@ void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
     close_exchange(&x);
 }
 
+void rt_nodes_shift(ParcRt *rt, int id, uint32_t axes, const ParcPart *part)
+{
+    Exchange x;
+    open_exchange(&x, rt, id, axes);
+    const RtGroup *g = x.group;
+    const Rows all = {NULL, part->inner * rt_type_size(part->type), {part->outer, 1},
+                      {part->inner * rt_type_size(part->type), 0}};
+    int to = (g->index + 1) % g->n, from = (g->index + g->n - 1) % g->n;
+    x.send[to] = all;
+    x.send[to].base = rt->arena + part->src;
+    x.receive[from] = all;
+    x.receive[from].base = rt->arena + part->dst;
+    copy_rows(&x);
+    close_exchange(&x);
+}
+
 /* ---- sums ---------------------------------------------------------------- */
 
 /* A rank's part of a tensor that is summed: `outer` rows, of each the elements

@@ -7,35 +7,9 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_plans.sh"
 
+. "$(dirname "$0")/lib_context.sh"
+
 model=tests/data/context.pdl
-
-# Documents are runs of numbers that begin anywhere; one has a single token.
-cat >"$work/data.py" <<'PY'
-import json
-import struct
-import sys
-
-rows, seq = 64, 16
-def save(path, kind, shape, values):
-    with open(path, 'wb') as f:
-        head = f"{{'descr': '<{kind}4', 'fortran_order': False, 'shape': {shape}, }}"
-        head += ' ' * (-(len(head) + 11) % 64) + '\n'
-        f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head.encode())
-        f.write(struct.pack(f'<{len(values)}{kind}', *values))
-
-at, cuts = sys.argv[1], [(1, 7), (4, 8), (8, 9), (3, 4), (12, 15), (5, 11)]
-text = open(sys.argv[2], 'rb').read()[:rows * (seq + 1)]
-lines = [text[i * (seq + 1):(i + 1) * (seq + 1)] for i in range(rows)]
-save(f'{at}/tokens.npy', 'i', (rows, seq), [b for line in lines for b in line[:-1]])
-save(f'{at}/labels.npy', 'i', (rows, seq), [b for line in lines for b in line[1:]])
-save(f'{at}/documents.npy', 'i', (rows, seq),
-     [sum(j >= c for c in cuts[i % len(cuts)]) for i in range(rows) for j in range(seq)])
-save(f'{at}/scale.npy', 'f', (rows,), [1 + i % 3 for i in range(rows)])
-PY
-python3 "$work/data.py" "$work" "$text" || exit 1
-spec=$(printf '%s=%s,' tokens "$work/tokens.npy" labels "$work/labels.npy" \
-    documents "$work/documents.npy" scale "$work/scale.npy")
-spec=${spec%,}
 
 check "one rank" trains one one 1
 check "cp=2" agrees one two heads 1x2
@@ -63,10 +37,6 @@ persists() { # persists MESH
 check "a constant lives in all steps" persists 1x2
 
 # Each attention of a rank has 1/cp of the work, exactly.
-attention_of() { # attention_of NAME
-    jq -c '[.work[] | select(.kind == "attention") | .flops * .count] | sort' \
-        "$work/$1.json"
-}
 divides() { # divides NAME SIZE: among the calls that one rank has without recomputation
     jq -en --argjson all "$(attention_of one)" --argjson own "$(attention_of "$1")" \
         --argjson n "$2" '($all | map(. / $n)) - $own == []'

@@ -104,7 +104,7 @@ double interp_gelu_slope(double x);
 /* ---- interp_update.c ---- */
 WholeEval interp_update;
 
-/* ---- interp_index.c, interp_contract.c ---- */
+/* ---- interp_index.c, interp_contract.c, interp_attention.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,
     interp_slice, interp_pad, interp_concat, interp_embedding,
     interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_topk,
@@ -149,7 +149,7 @@ const double *interp_summed(Interp *in, const Value *v);
  * `other` is given, other has other_kind. */
 bool interp_is_first(const Interp *in, int64_t rank, const Type *t,
                      AxisKind kind, const Type *other, AxisKind other_kind);
-WholeEval interp_collective;
+WholeEval interp_collective, interp_shift;
 
 /* ---- interp_control.c ---- */
 WholeEval interp_param_op, interp_input_op, interp_scalar_op, interp_assign,

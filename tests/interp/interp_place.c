@@ -409,6 +409,33 @@ static void move_value(Interp *in, const Op *op, int i)
     free(m.group);
 }
 
+/* The number of a rank along the axes. */
+static int64_t number_in_group(const Interp *in, uint32_t axes, int64_t rank)
+{
+    int64_t number = 0;
+    for (int a = 0; a < in->mesh.n; a++)
+        if (axes >> a & 1)
+            number = number * in->mesh.size[a] + mesh_coord(&in->mesh, rank, a);
+    return number;
+}
+
+void interp_shift(Interp *in, const Op *op)
+{
+    uint32_t axes = attr_axes(op);
+    int64_t n = mesh_group(&in->mesh, axes);
+    for (int64_t rank = 0; rank < in->ranks; rank++)
+        for (int64_t to = 0; to < in->ranks; to++) {
+            if (!in_group(in, axes, to, rank) || number_in_group(in, axes, to) !=
+                                                     (number_in_group(in, axes, rank) + 1) % n)
+                continue;
+            for (int i = 0; i < op->nouts; i++) {
+                Local from = interp_local(in, op->arg[i], rank);
+                memcpy(interp_local(in, op->out[i], to).at, from.at,
+                       sizeof *from.at * (size_t)from.shape->n);
+            }
+        }
+}
+
 void interp_collective(Interp *in, const Op *op)
 {
     if (op->nargs != op->nouts)

@@ -67,6 +67,11 @@ typedef struct Row {
     {"attn.c_proj: ", "\n", "attn.c_proj: RowwiseParallel(output=" output ")\n"}
 #define NORM(style) {"h.*.ln_2: ", "\n", "h.*.ln_2: " style "\n"}
 
+/* The plan of llama with a context instead of tensor parallelism. */
+#define RING \
+    {"\n    parallelize", "}\n    fully_shard", \
+     "\n    context cp { attention: exchange=ring }\n    fully_shard"}
+
 /* A mesh "4x1@2" has nodes of two ranks. */
 static const Row rows[] = {
     {CPU, "toy", NULL, "2x3", TOY, AS_IS},
@@ -164,6 +169,7 @@ static const Row rows[] = {
     {CPU | ALL, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
 
+    {BOTH, "llama", NULL, "1x3", LLAMA F32 "seq=6", {AXES("dp, cp"), RING}},
     {CUDA, "llama", NULL, "1x2", LLAMA BF16 "async_tp=2", AS_IS},
     {CUDA, "llama", NULL, "2x2", LLAMA BF16 "accumulate=2",
      {UNITS("fully_shard dp { [norm, output]\n"

@@ -404,6 +404,16 @@ void random_pipeline(Program *p, Rng r)
 
 /* ---- the context --------------------------------------------------------- */
 
+/* Whether ranks could pass on the keys of all attentions. */
+static bool may_ring(const Program *p)
+{
+    for_ops(op, p->step)
+        if (op->kind == OP_attention &&
+            (attr_bias(op) || op->arg[0]->type.dim[1] != op->arg[1]->type.dim[1]))
+            return false;
+    return true;
+}
+
 /* Whether n ranks can split the sequences of inputs, and the heads of attentions that no
  * other axis splits. */
 static bool may_split_sequences(const Program *p, int64_t n)
@@ -427,6 +437,8 @@ static void random_context(Program *p, Rng *r, uint32_t data_axes)
         tensor |= (p->plan.tensor_axes & ~p->plan.pipeline.axes) >> a & 1 && p->mesh.size[a] > 1;
     p->plan.context.exchange =
         rng_chance(r, tensor ? 20 : 60) ? EXCHANGE_HEADS : EXCHANGE_GATHER;
+    if (may_ring(p) && rng_chance(r, 50))
+        p->plan.context.exchange = EXCHANGE_RING;
     for (int a = 0; a < p->mesh.n; a++)
         if ((data_axes >> a & 1) && p->mesh.size[a] > 1 && !p->plan.context.axes &&
             may_split_sequences(p, p->mesh.size[a]) && rng_chance(r, 60))

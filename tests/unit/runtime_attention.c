@@ -1,183 +1,21 @@
 /* runtime_attention.c: compares attention and its gradient of the CPU runtime
  * (parc_attention, parc_attention_grad) with a simple computation in double
  * precision, and checks that the bits of the results do not depend on the
- * number of threads. */
+ * number of threads; and rings of ranks that have parts of the sequences. */
 #include <float.h>
 #include <math.h>
 #include <omp.h>
 
-#include "runtime/common/bias.h"
 #include "runtime/common/message.h"
 #include "runtime/common/type.h"
-#include "runtime/parc_random.h"
 #include "runtime/rt.h"
+#include "tests/unit/attention_reference.h"
+#include "tests/unit/attention_ring.h"
 #include "tests/unit/runtime_tools.h"
 
-typedef struct Sizes {
-    int64_t q, k, v, o, lse, bias;
-} Sizes;
+static const double rounding[] = {[PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11, [PARC_F32] = 0};
 
-static Sizes sizes_of(const ParcAttention *a)
-{
-    int64_t heads = a->kv * a->g;
-    return (Sizes){a->b * a->s * heads * a->d, a->b * a->t * a->kv * a->d,
-                   a->b * a->t * a->kv * a->e, a->b * a->s * heads * a->e,
-                   a->b * heads * a->s,
-                   a->bias_dims ? (a->bias_dims & 1 ? a->b : 1) *
-                                      (a->bias_dims & 2 ? heads : 1) *
-                                      (a->bias_dims & 4 ? a->s : 1) *
-                                      (a->bias_dims & 8 ? a->t : 1)
-                                : 0};
-}
-
-static float *numbers(int64_t n, int64_t seed)
-{
-    float *x = rt_allocate((size_t)n * sizeof *x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = value_of(seed, i) * 0.25f;
-    return x;
-}
-
-static double *zeros(int64_t n)
-{
-    return rt_allocate((size_t)n * sizeof(double));
-}
-
-typedef struct Reference {
-    const ParcAttention *a;
-    const float *q, *k, *v, *d_o;
-    double *o, *lse, *dq, *dk, *dv, *dbias, *p, *dp; /* p, dp: one row */
-} Reference;
-
-static int64_t number(const int64_t *at)
-{
-    return at ? *at : 0;
-}
-
-/* The number of this rank's query i among all. */
-static int64_t number_of(const ParcAttention *a, int64_t i)
-{
-    if (a->second_s && i >= a->s / 2)
-        return a->second_s + i - a->s / 2;
-    return a->first_s + i;
-}
-
-/* The dropout factor of a weight; the generator counts rows as if their length
- * were padded to a multiple of 64. */
-static double dropout_factor(const ParcAttention *a, int64_t b, int64_t h,
-                             int64_t i, int64_t j)
-{
-    int64_t first = number(a->first_kv) * a->groups + number(a->first_g);
-    int64_t head = (number(a->first_b) + b) * a->heads + first + h;
-    int64_t row = head * (a->all_s ? a->all_s : a->s) + number_of(a, i);
-    int64_t at = row * ((a->t + 63) / 64 * 64) + j;
-    if (a->drop <= 0)
-        return 1;
-    return parc_random_at(number(a->key), a->site, at) < a->drop
-               ? 0
-               : 1 / (1 - (double)a->drop);
-}
-
-static bool attends(const ParcAttention *a, int64_t b, int64_t i, int64_t j)
-{
-    return !a->segments || a->query_segment[b * a->s + i] == a->key_segment[b * a->t + j];
-}
-
-/* The score of a query and a key, and its derivative by their product. */
-static double score_of(const Reference *x, int64_t qi, int64_t kj, double *slope)
-{
-    const ParcAttention *a = x->a;
-    double s = 0;
-    for (int64_t c = 0; c < a->d; c++)
-        s += (double)x->q[qi * a->d + c] * (double)x->k[kj * a->d + c];
-    *slope = (double)a->scale;
-    if (a->softcap <= 0)
-        return s * (double)a->scale;
-    double t = tanh(s * (double)a->scale / (double)a->softcap);
-    *slope *= 1 - t * t;
-    return (double)a->softcap * t;
-}
-
-/* The element of the bias for a score. */
-static int64_t bias_element(const ParcAttention *a, int64_t b, int64_t h, int64_t i, int64_t j)
-{
-    int64_t step[RT_BIAS_DIMS];
-    rt_bias_steps(a, step);
-    return b * step[0] + h * step[1] + i * step[2] + j * step[3];
-}
-
-/* e^(score + bias); 0 where the query does not attend to the key. */
-static double weight_of(const Reference *x, int64_t b, int64_t h, int64_t i, int64_t j,
-                        double score)
-{
-    const ParcAttention *a = x->a;
-    if (a->bias_dims)
-        score += (double)a->bias[bias_element(a, b, h, i, j)];
-    return attends(a, b, i, j) && score >= -1e30 ? exp(score) : 0;
-}
-
-/* One query: its row of weights, its output, its gradients. */
-static void reference_row(Reference *x, int64_t b, int64_t h, int64_t i)
-{
-    const ParcAttention *a = x->a;
-    int64_t heads = a->kv * a->g, kv = h / a->g;
-    int64_t qi = (b * a->s + i) * heads + h;
-    int64_t at = number_of(a, i);
-    int64_t first = a->window > 0 && at >= a->window ? at - a->window + 1 : 0;
-    int64_t end = a->causal ? at + 1 : a->window > 0 ? at + a->window : a->t;
-    int64_t seen = end < a->t ? end : a->t;
-    double sum = 0, dot = 0, slope;
-    for (int64_t j = first; j < seen; j++) {
-        int64_t kj = (b * a->t + j) * a->kv + kv;
-        x->p[j] = weight_of(x, b, h, i, j, score_of(x, qi, kj, &slope));
-        sum += x->p[j];
-    }
-    x->lse[(b * heads + h) * a->s + i] = sum > 0 ? log(sum) : 0;
-    if (sum <= 0)
-        return;
-    for (int64_t j = first; j < seen; j++) {
-        int64_t kj = (b * a->t + j) * a->kv + kv;
-        double keep = dropout_factor(a, b, h, i, j);
-        x->p[j] /= sum;
-        x->dp[j] = 0;
-        for (int64_t c = 0; c < a->e; c++) {
-            double v = (double)x->v[kj * a->e + c];
-            double d = (double)x->d_o[qi * a->e + c];
-            x->o[qi * a->e + c] += x->p[j] * keep * v;
-            x->dp[j] += keep * d * v;
-            x->dv[kj * a->e + c] += x->p[j] * keep * d;
-        }
-        dot += x->p[j] * x->dp[j];
-    }
-    for (int64_t j = first; j < seen; j++) {
-        int64_t kj = (b * a->t + j) * a->kv + kv;
-        (void)score_of(x, qi, kj, &slope);
-        double ds = x->p[j] * (x->dp[j] - dot) * slope;
-        if (a->bias_dims)
-            x->dbias[bias_element(a, b, h, i, j)] += x->p[j] * (x->dp[j] - dot);
-        for (int64_t c = 0; c < a->d; c++) {
-            x->dq[qi * a->d + c] += ds * (double)x->k[kj * a->d + c];
-            x->dk[kj * a->d + c] += ds * (double)x->q[qi * a->d + c];
-        }
-    }
-}
-
-static double distance(const float *is, const double *should, int64_t n)
-{
-    double worst = 0, top = 1e-30;
-    for (int64_t i = 0; i < n; i++) {
-        double d = fabs((double)is[i] - should[i]);
-        worst = d > worst || d != d ? d : worst;
-        top = fabs(should[i]) > top ? fabs(should[i]) : top;
-    }
-    return worst / top;
-}
-
-typedef struct Results {
-    float *o, *lse, *dq, *dk, *dv, *dbias;
-} Results;
-
-/* Converts x to the type and rounds x itself to the same numbers. */
+/* Converts x to the type and rounds x itself to the same random_floats. */
 static void *typed(ParcType type, float *x, int64_t n)
 {
     void *to = rt_allocate((size_t)n * sizeof *x);
@@ -186,7 +24,7 @@ static void *typed(ParcType type, float *x, int64_t n)
     return to;
 }
 
-/* Results of a type as floats. */
+/* AttentionResults of a type as floats. */
 static void widen(ParcType type, float *x, int64_t n)
 {
     float *from = rt_allocate((size_t)n * sizeof *x);
@@ -195,11 +33,11 @@ static void widen(ParcType type, float *x, int64_t n)
     free(from);
 }
 
-static Results run(ParcRt *rt, const ParcAttention *a, void *const in[4])
+static AttentionResults run(ParcRt *rt, const ParcAttention *a, void *const in[4])
 {
-    Sizes n = sizes_of(a);
-    Results r = {numbers(n.o, 9), numbers(n.lse, 9), numbers(n.q, 9),
-                 numbers(n.k, 9), numbers(n.v, 9), numbers(n.bias + 1, 9)};
+    AttentionSizes n = attention_sizes(a);
+    AttentionResults r = {random_floats(n.o, 9), random_floats(n.lse, 9), random_floats(n.q, 9),
+                 random_floats(n.k, 9), random_floats(n.v, 9), random_floats(n.bias + 1, 9)};
     size_t forward = (size_t)parc_attention_scratch(a, false, rt->threads);
     size_t backward = (size_t)parc_attention_scratch(a, true, rt->threads);
     float *scratch = rt_allocate(forward);
@@ -220,7 +58,7 @@ static Results run(ParcRt *rt, const ParcAttention *a, void *const in[4])
     return r;
 }
 
-static void free_results(Results *r)
+static void free_results(AttentionResults *r)
 {
     free(r->o);
     free(r->lse);
@@ -230,35 +68,58 @@ static void free_results(Results *r)
     free(r->dbias);
 }
 
+/* Compares the rings of n ranks with attention to whole sequences. */
+static void compare_rings(Check *c, const ParcAttention *a, const AttentionReference *x, void *const in[4])
+{
+    AttentionSizes n = attention_sizes(a);
+    ParcRt one = {.threads = 1};
+    double e = rounding[a->type];
+    if (a->s != a->t || a->bias_dims || a->all_s)
+        return;
+    for (int i = 0; i < 8; i++) {
+        int ranks = 2 + i / 2;
+        bool zigzag = i % 2;
+        if (a->s % (ranks * (1 + zigzag)))
+            continue;
+        AttentionResults r = ring_results(&one, a, in, ranks, zigzag);
+        for (int64_t k = 0; k < n.lse; k++)
+            r.lse[k] = r.lse[k] <= -1e30f ? 0 : r.lse[k];
+        CHECK(c, relative_distance(r.o, x->o, n.o) < 2e-6 + e / 64);
+        CHECK(c, relative_distance(r.lse, x->lse, n.lse) < 2e-6);
+        CHECK(c, relative_distance(r.dq, x->dq, n.q) < 4e-6 + 2 * e);
+        CHECK(c, relative_distance(r.dk, x->dk, n.k) < 4e-6 + 2 * e);
+        CHECK(c, relative_distance(r.dv, x->dv, n.v) < 4e-6 + 2 * e);
+        free_results(&r);
+    }
+}
+
 /* Both passes round their results; the backward pass also reads a rounded o. */
 static void compare(Check *c, const ParcAttention *shape, ParcType type)
 {
-    static const double rounding[] = {
-        [PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11, [PARC_F32] = 0};
     ParcAttention own = *shape;
     const ParcAttention *a = &own;
     own.type = type;
-    Sizes n = sizes_of(a);
-    float *q = numbers(n.q, 1), *k = numbers(n.k, 2), *v = numbers(n.v, 3);
-    float *d_o = numbers(n.o, 4);
+    AttentionSizes n = attention_sizes(a);
+    float *q = random_floats(n.q, 1), *k = random_floats(n.k, 2), *v = random_floats(n.v, 3);
+    float *d_o = random_floats(n.o, 4);
     void *in[] = {typed(type, q, n.q), typed(type, k, n.k),
                   typed(type, v, n.v), typed(type, d_o, n.o)};
-    Reference x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
-               zeros(n.k), zeros(n.v), zeros(n.bias + 1), zeros(a->t), zeros(a->t)};
+    AttentionReference x = {a, q, k, v, d_o, zero_doubles(n.o), zero_doubles(n.lse), zero_doubles(n.q),
+               zero_doubles(n.k), zero_doubles(n.v), zero_doubles(n.bias + 1), zero_doubles(a->t), zero_doubles(a->t)};
     ParcRt one = {.threads = 1}, two = {.threads = 2};
     for (int64_t i = 0; i < a->b * a->kv * a->g * a->s; i++)
-        reference_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
+        attention_reference(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
                   i % a->s);
-    Results r = run(&one, a, in), r2 = run(&two, a, in);
+    AttentionResults r = run(&one, a, in), r2 = run(&two, a, in);
     double e = rounding[type];
-    CHECK(c, distance(r.o, x.o, n.o) < 2e-6 + e);
-    CHECK(c, distance(r.lse, x.lse, n.lse) < 2e-6);
-    CHECK(c, distance(r.dq, x.dq, n.q) < 4e-6 + 2 * e);
-    CHECK(c, distance(r.dk, x.dk, n.k) < 4e-6 + 2 * e);
-    CHECK(c, distance(r.dv, x.dv, n.v) < 4e-6 + 2 * e);
+    CHECK(c, relative_distance(r.o, x.o, n.o) < 2e-6 + e);
+    CHECK(c, relative_distance(r.lse, x.lse, n.lse) < 2e-6);
+    CHECK(c, relative_distance(r.dq, x.dq, n.q) < 4e-6 + 2 * e);
+    CHECK(c, relative_distance(r.dk, x.dk, n.k) < 4e-6 + 2 * e);
+    CHECK(c, relative_distance(r.dv, x.dv, n.v) < 4e-6 + 2 * e);
     if (a->bias_dims >> 2 == 3) {
         /* A single score: its dp and the rounded do · o nearly cancel. */
-        CHECK(c, distance(r.dbias, x.dbias, n.bias) < 4e-6 + 4 * e);
+        CHECK(c, relative_distance(r.dbias, x.dbias, n.bias) < 4e-6 + 4 * e);
         CHECK(c, memcmp(r.dbias, r2.dbias, (size_t)n.bias * 4) == 0);
     }
     CHECK(c, memcmp(r.o, r2.o, (size_t)n.o * 4) == 0);
@@ -266,6 +127,7 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     CHECK(c, memcmp(r.dq, r2.dq, (size_t)n.q * 4) == 0);
     CHECK(c, memcmp(r.dk, r2.dk, (size_t)n.k * 4) == 0);
     CHECK(c, memcmp(r.dv, r2.dv, (size_t)n.v * 4) == 0);
+    compare_rings(c, a, &x, in);
     free_results(&r);
     free_results(&r2);
     void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.dbias, x.p, x.dp, in[0],
@@ -274,7 +136,10 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
         free(all[i]);
 }
 
-#define ALL_QUERIES 0, 0, 0
+/* ---- cases --------------------------------------------------------------- */
+
+#define ALL_KEYS 0, 0, NULL
+#define ALL_QUERIES 0, 0, 0, ALL_KEYS
 #define NO_SEGMENTS false, NULL, NULL, 0, NULL, ALL_QUERIES
 #define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NO_SEGMENTS
 #define PLAIN 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0, 0, false, NULL, NULL, 0, NULL
@@ -284,7 +149,7 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
 #define BIAS(c, n, dims) \
     0, 0, NULL, NULL, NULL, NULL, 0, 0, n, c, false, NULL, NULL, dims, bias, ALL_QUERIES
 
-/* Windows whose edges cross blocks of keys and queries at every distance, of a sequence and of
+/* Windows whose edges cross blocks of keys and queries at every relative_distance, of a sequence and of
  * two pieces of it, with dropout. */
 static void ragged_windows(Check *c)
 {
@@ -294,7 +159,7 @@ static void ragged_windows(Check *c)
             const ParcAttention a = {
                 1, s, 211, 1, 1 + i / 2, 20, 12, i % 2 == 0, false, 0.3f, PARC_F32, i == 3 ? 0.5f : 0,
                 0, NULL, NULL, NULL, NULL, 2, 2, window, 0, false, NULL, NULL, 0, NULL, all,
-                i < 2 ? 0 : 19, i < 2 ? 0 : 130};
+                i < 2 ? 0 : 19, i < 2 ? 0 : 130, ALL_KEYS};
             compare(c, &a, window % 2 ? PARC_F32 : PARC_BF16);
         }
 }
@@ -318,7 +183,7 @@ int main(void)
     static const ParcAttention cases[] = {
         /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site,
          * key, first_b, first_kv, first_g, groups, heads, window, softcap, segments, bias, all_s, first_s,
-         * second_s: see ParcAttention */
+         * second_s, all_t, key_pieces, first_t: see ParcAttention */
         {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
         {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
         {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
@@ -339,6 +204,14 @@ int main(void)
         {2, 5, 5, 2, 3, 4, 4, false, false, 0.5f, PARC_F32, WINDOW(2)},
         {1, 97, 97, 2, 1, 16, 16, true, false, 0.25f, PARC_F32, WINDOW(3)},
         {1, 200, 200, 1, 2, 24, 40, true, false, 0.2f, PARC_F32, WINDOW(64)},
+        {2, 240, 240, 1, 2, 16, 24, true, false, 0.2f, PARC_F32, NO_DROPOUT},
+        {2, 240, 240, 2, 1, 16, 24, false, false, 0.2f, PARC_F32, NO_DROPOUT},
+        {1, 600, 600, 1, 1, 8, 8, true, false, 0.4f, PARC_F32, NO_DROPOUT},
+        {2, 240, 240, 1, 2, 16, 24, false, false, 0.2f, PARC_F32, SEGMENTS(0, 30)},
+        {2, 240, 240, 1, 2, 16, 24, true, false, 0.2f, PARC_F32, 0.5f, 0, &at[2], &at[1],
+         &at[1], NULL, 2, 12, 50, 2.5f, true, query, key, 0, NULL, ALL_QUERIES},
+        {1, 24, 24, 1, 2, 16, 24, true, false, 0.2f, PARC_F32, 0.5f, 0, &at[2], NULL,
+         NULL, NULL, 2, 2, 0, 0, NO_SEGMENTS},
         {1, 300, 300, 1, 1, 16, 16, false, false, 0.2f, PARC_F32, WINDOW(50)},
         {1, 300, 300, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, WINDOW(100)},
         {1, 193, 193, 1, 2, 64, 64, false, false, 0.125f, PARC_F32, WINDOW(192)},
@@ -365,12 +238,12 @@ int main(void)
         {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
          &at[1], &at[1], NULL, 2, 12, 0, 0, true, query, key, 14, bias, ALL_QUERIES},
         /* Queries 32 … of 130; 10 … and 150 … of 200, with segments, a bias and dropout. */
-        {2, 50, 130, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, PLAIN, 130, 32, 0},
-        {1, 100, 200, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, PLAIN, 200, 10, 150},
+        {2, 50, 130, 2, 2, 8, 8, true, false, 0.3f, PARC_F32, PLAIN, 130, 32, 0, ALL_KEYS},
+        {1, 100, 200, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, PLAIN, 200, 10, 150, ALL_KEYS},
         {1, 100, 200, 1, 2, 16, 16, false, false, 0.25f, PARC_F32, 0, 0, NULL, NULL, NULL, NULL,
-         0, 0, 40, 2.0f, false, NULL, NULL, 14, bias, 200, 10, 150},
+         0, 0, 40, 2.0f, false, NULL, NULL, 14, bias, 200, 10, 150, ALL_KEYS},
         {2, 60, 120, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2], &at[1],
-         &at[1], NULL, 2, 12, 30, 0, true, query, key, 0, NULL, 120, 0, 90},
+         &at[1], NULL, 2, 12, 30, 0, true, query, key, 0, NULL, 120, 0, 90, ALL_KEYS},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

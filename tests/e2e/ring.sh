@@ -1,0 +1,67 @@
+#!/bin/sh
+# ring.sh: the loss curve does not depend on the ranks of a ring, which pass on keys and values
+# of attention: with grouped heads, windows, documents, dropout and rotary positions, beside
+# FSDP, tensor parallelism, pipelines, accumulation and checkpoints. Work and activations of a
+# rank are those of its part; a run is saved and resumed with any exchange.
+# cpu: losses
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_plans.sh"
+. "$(dirname "$0")/lib_context.sh"
+
+# A ring takes no bias: this is the model without the module that has one.
+model=$work/ring.pdl
+sed -e '/whole: Whole(/d' -e 's/(h + whole(h)) \*/h */' -e '/^        whole\./d' -e 's/, \[whole\]//' \
+    tests/data/context.pdl >"$model"
+
+check "one rank" trains one one 1
+check "cp=2" agrees one two ring 1x2
+check "cp=4" agrees one four ring 1x4
+check "cp=8, whose pieces have one token" agrees one eight ring 1x8
+check "dp=2 cp=2, microbatches" agrees one both ring 2x2 -D accumulate=2
+check "tp=2 cp=2, sequence parallel" agrees one tensor ring_tensor 2x2
+in_all check "tp=2 cp=4" agrees one tensor4 ring_tensor 4x2
+in_all check "tp=4 cp=2, which share KV heads" agrees one shared ring_tensor 2x4 -D n_kv_heads=4
+check "a pipeline" agrees one stages ring_stages 2x2 -D accumulate=2
+in_all check "a pipeline, cp=4" agrees one stages4 ring_stages 2x4 -D accumulate=2
+in_all check "chunks of the head" agrees one chunks ring 1x2 -D head_chunk=16
+check "gathered keys" agrees one gather gather 1x2
+
+check "resume on cp=4" resumed one four
+check "resume on gathered keys" resumed four gather
+check "resume on a ring, tp=2 cp=2" resumed gather tensor
+check "resume on cp=8" resumed tensor eight
+check "resume on one rank" resumed eight one
+
+# Without a window each rank has 1/cp of the work of a causal mask, exactly.
+open_model=$work/open.pdl
+sed 's/window=window, //' "$model" >"$open_model"
+model=$open_model
+check "one rank, no window" trains open one 1
+for n in 2 4 8; do
+    check "no window, cp=$n" agrees open open$n ring 1x$n
+    check "work of attention, cp=$n" jq -en --argjson all "$(attention_of open)" \
+        --argjson own "$(attention_of open$n)" --argjson n $n \
+        '($all | add) / $n == ($own | add)'
+done
+
+# Keys of whole sequences are never stored: activations fall as 1/cp.
+activations() { # activations SIZE: bytes at the peak
+    "$PARC" "$model" --target cpu --threads 1 --plan ring --mesh 1x"$1" -D seq=4096 -D batch=1 \
+        -D vocab=64 --emit json="$work/memory.json" >"$work/out" &&
+        jq '.memory.activations' "$work/memory.json"
+}
+whole=$(activations 1)
+for n in 2 4 8; do
+    check "activations, cp=$n" jq -en --argjson all "$whole" --argjson own "$(activations $n)" \
+        --argjson n $n '$own * $n < 1.05 * $all'
+done
+
+says() { # says TEXT OPTIONS…
+    wanted=$1
+    shift
+    "$PARC" "$@" >"$work/out" 2>&1
+    grep -qF -- "$wanted" "$work/out"
+}
+check "a bias is refused" says "the attention in 'whole' cannot be a ring: it has a bias" \
+    tests/data/context.pdl --target cpu --plan ring --mesh 1x2
+finish

@@ -65,8 +65,16 @@ static bool check_region(const LoopAxis *t, const Region *r)
 
 /* ---- totals -------------------------------------------------------------- */
 
-/* Replaces masks to partial over the microbatch axis: of a value that is the
- * same in all iterations, each iteration adds 1/n. */
+/* Of a value that is the same in all iterations: what each iteration adds to a total. */
+static Value *even_part(const LoopAxis *t, Build *b, Value *x)
+{
+    Attr attr[MAX_ATTRS] = {{.f = 1.0 / (double)t->n}};
+    Type part = x->type;
+    part.place.ax[t->axis] = (AxisPlace){AX_P, 0, 0};
+    return ir_op_typed(b, OP_scale, 1, &x, attr, 1, &part, &x->name)->out[0];
+}
+
+/* Replaces masks to partial over the microbatch axis. */
 static void share_evenly(LoopAxis *t, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
@@ -75,12 +83,8 @@ static void share_evenly(LoopAxis *t, Region *r)
             share_evenly(t, op->body);
         if (op->kind != OP_mask_to_partial || !loop_axis_converts(op, t->axis))
             continue;
-        Attr attr[MAX_ATTRS] = {{.f = 1.0 / (double)t->n}};
         Build b = ir_build_at(t->p, op, op);
-        Value *x = op->arg[0], *old = op->out[0];
-        Op *made = ir_op_typed(&b, OP_scale, 1, &x, attr, 1, &old->type,
-                               &old->name);
-        ir_replace_uses(r, old, made->out[0]);
+        ir_replace_uses(r, op->out[0], even_part(t, &b, op->arg[0]));
         ir_remove(op);
     }
 }
@@ -167,6 +171,42 @@ static void find_inside(LoopAxis *t)
                             op->kind != OP_input && op->kind != OP_base &&
                             (loop_axis_touches(op, t->axis) ||
                              reads_inside(t, op));
+}
+
+/* Makes a total of a value that iterations compute alike and an op reads together with a
+ * total: the op need not be in the loop.
+ *
+ *   %y = add %loss, %balance      after   %balance.2 = scale{by=0.25} %balance : f32[]+micro
+ *                                         %balance.3 = all_reduce{axes={micro}} %balance.2
+ *                                         %y = add %loss, %balance.3
+ */
+static void total_operands(LoopAxis *t, Op *op, const bool *after_totals)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        Value *x = op->arg[i];
+        if (!x->def || !t->inside[x->def->id] || after_totals[x->id] ||
+            !dtype_is_float(x->type.dtype))
+            continue;
+        Build b = ir_build_at(t->p, op, op);
+        Value *part = even_part(t, &b, x);
+        Attr attr[MAX_ATTRS] = {{.i = 1u << t->axis}};
+        op->arg[i] = ir_op_typed(&b, OP_all_reduce, 1, &part, attr, 1, &x->type,
+                                 &x->name)->out[0];
+    }
+}
+
+static void total_invariants(LoopAxis *t)
+{
+    bool *after_totals = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
+    find_inside(t);
+    for (Op *op = t->r->first, *next; op; op = next) {
+        next = op->next;
+        bool reads = op_reads_any(op, after_totals);
+        if (reads && !loop_axis_touches(op, t->axis) && reads_inside(t, op))
+            total_operands(t, op, after_totals);
+        for (int i = 0; i < op->nouts && (reads || is_total(t, op)); i++)
+            after_totals[op->out[i]->id] = true;
+    }
 }
 
 /* Whether an op of the loop reads the total. */
@@ -275,6 +315,7 @@ void pass_accumulate(Program *p, const TargetInfo *target)
         return;
     share_evenly(&t, p->step);
     split_groups(&t);
+    total_invariants(&t);
     make_loops(&t);
     if (diag_error_count(p->diag) > 0)
         return;

@@ -21,6 +21,19 @@ check "recomputation does not route again" sh -c \
      ! grep -E '= (topk|group_rows)\{.* (backward|recomputed)' '$work/ir' &&
      grep -q '= grouped_matmul{.* recomputed' '$work/ir'"
 
+# Losses of balance that are 0 are the same in all microbatches, where they are added to the loss.
+sed 's/true, 1.0, 0, 0.02, none/true, 1.0, 0, 0.0, none/; s/2.5, 2, 0.01, bias/2.5, 2, 0.0, bias/' \
+    tests/data/experts.pdl >"$work/unbalanced.pdl"
+unbalanced() { # unbalanced NAME OPTIONS…
+    name=$1
+    shift
+    "$PARC" "$work/unbalanced.pdl" --target cpu --mesh 1 --plan one "$@" -o "$work/$name" &&
+        "$work/$name" --steps 8 --seed 1 --data "bytes:$text" --log "$work/$name.log"
+}
+check "no loss of balance" unbalanced unbalanced
+check "no loss of balance, microbatches" unbalanced parts -D accumulate=4
+check "microbatches have the same losses" same_curve "$work/parts.log" "$work/unbalanced.log" 1e-5
+
 # All scores are equal, so that experts 0 and 1 have all tokens. The others have gradient 0, and
 # SGD does not change them.
 tied() { # tied PRECISION

@@ -11,12 +11,12 @@ bool op_is_of_experts(OpKind kind);
 /* The groups of an op that has pairs and rows; the product of an op that multiplies. */
 ParcGroups groups_call(const Program *p, const Op *op);
 ParcGrouped grouped_call(const Program *p, const Op *op);
-/* The products of a grouped product by the sizes of a matmul, one for each expert, if all of
- * `shards` shards have the same number of rows. A shard has a row for every choice of a group. */
+/* The products of a grouped product by the sizes of a matmul, one for each expert, if all
+ * shards have the same number of rows. A shard has a row for every choice of a group. */
 typedef struct GroupedSizes {
     int64_t batch, m, n, k;
 } GroupedSizes;
-GroupedSizes grouped_sizes(const ParcGrouped *s, int64_t shards);
+GroupedSizes grouped_sizes(const ParcGrouped *s);
 
 /* The scratch bytes on a CPU, 0 for other ops. */
 int64_t experts_scratch(const Program *p, const Op *op, int threads, ParcCpuLevel level);

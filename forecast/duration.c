@@ -57,23 +57,29 @@ double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t col
     return machine_value(m, matmul_start) + (moved > least ? moved : least);
 }
 
-double grouped_seconds(const Machine *m, OpKind kind, int64_t experts, int64_t rows,
-                       int64_t columns, int64_t k, int operand_bytes, int64_t bytes, double sms)
+double grouped_seconds(const Machine *m, const ParcGrouped *s, int64_t bytes, double sms)
 {
-    bool gradient = kind == OP_grouped_matmul_grad_weight, half = operand_bytes == 2;
-    double tile = rt_grouped_rows(rows), down = (double)rows / tile;
+    bool gradient = s->computes == PARC_GROUPED_WEIGHT, half = s->type != PARC_F32;
+    double tile = rt_grouped_rows(s), experts = (double)(s->x * s->experts);
+    double mean = (double)s->r / (double)(s->shards * s->experts);
+    double rows = gradient ? (double)s->f : mean;
+    int64_t columns = s->computes == PARC_GROUPED_Y ? s->f : s->d;
+    double k = gradient                        ? (double)s->groups * mean
+               : s->computes == PARC_GROUPED_Y ? (double)s->d
+                                               : (double)s->f;
     double across = ceil((double)columns / GROUPED_COLUMNS);
-    double tiles = (double)experts * (gradient ? ceil(down) : down + 0.5) * across;
+    double tiles = experts * across *
+                   (gradient ? ceil(rows / tile) : (double)s->groups * (rows / tile + 0.5));
     double peak = half ? machine_value(m, peak_bf16) * machine_value(m, matmul_mma)
                        : machine_value(m, peak_f32);
     double rate = peak * machine_value(m, matmul_sustained) / machine_value(m, device_sms);
-    double flops = 2 * tile * GROUPED_COLUMNS * (double)k;
+    double flops = 2 * tile * GROUPED_COLUMNS * k;
     double seconds = ceil(tiles / sms) * (flops / rate + machine_value(m, matmul_wave));
     return machine_value(m, matmul_start) + fmax((double)bytes / memory_rate(m), seconds);
 }
 
-static double matmul_work_seconds(const Machine *m, const Statement *s, double sms,
-                                  double *spread)
+static double matmul_work_seconds(const Program *p, const Machine *m, const Statement *s,
+                                  double sms, double *spread)
 {
     double rate = product_rate(m, dtype_size(s->type[0]) > 2, s->batch, s->m, s->n, s->k,
                                spread);
@@ -81,8 +87,8 @@ static double matmul_work_seconds(const Machine *m, const Statement *s, double s
         return s->flops / rate;
     if (op_is_grouped_matmul(s->op->kind) && !machine_is_cpu(m)) {
         *spread = machine_spread(m, matmul_mma);
-        return grouped_seconds(m, s->op->kind, s->batch, s->m, s->n, s->k,
-                               (int)dtype_size(s->type[0]), s->bytes, sms);
+        ParcGrouped call = grouped_call(p, s->op);
+        return grouped_seconds(m, &call, s->bytes, sms);
     }
     *spread = machine_spread(m, matmul_sustained);
     return (double)s->calls * matmul_seconds(m, s->batch, s->m, s->n, s->k,
@@ -380,7 +386,7 @@ static void compute_work(const Program *p, const Machine *m, Work *w)
     double bytes = (double)s->bytes;
     switch (w->class) {
     case WORK_MATMUL:
-        w->seconds = matmul_work_seconds(m, s, matmul_sms(m, s), &w->spread);
+        w->seconds = matmul_work_seconds(p, m, s, matmul_sms(m, s), &w->spread);
         w->persistent = is_persistent(m, s) && !s->op->concurrent;
         break;
     case WORK_ATTENTION: w->seconds = attention_seconds(p, m, s, &w->spread); break;
@@ -451,7 +457,7 @@ Work *works_of(const Program *p, const Machine *m, const Statement *statement, i
     return work;
 }
 
-double work_slowdown(const Machine *m, const Work *w, double blocks)
+double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks)
 {
     double sms = machine_value(m, device_sms);
     if (!w->fills || blocks <= 0)
@@ -460,6 +466,6 @@ double work_slowdown(const Machine *m, const Work *w, double blocks)
     if (w->class != WORK_MATMUL)
         return sms / left;
     double spread, own = matmul_sms(m, w->statement);
-    return matmul_work_seconds(m, w->statement, fmin(left, own), &spread) /
-           matmul_work_seconds(m, w->statement, own, &spread);
+    return matmul_work_seconds(p, m, w->statement, fmin(left, own), &spread) /
+           matmul_work_seconds(p, m, w->statement, own, &spread);
 }

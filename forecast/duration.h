@@ -15,6 +15,7 @@
 #define PARC_FORECAST_DURATION_H
 
 #include "codegen/attention_call.h"
+#include "codegen/experts_call.h"
 #include "codegen/statements/statements.h"
 #include "codegen/target/target.h"
 #include "forecast/machine.h"
@@ -88,7 +89,7 @@ typedef struct StatementTime {
 Work *works_of(const Program *p, const Machine *m, const Statement *statement, int n);
 
 /* By what factor the work takes longer if others hold `blocks` multiprocessors. */
-double work_slowdown(const Machine *m, const Work *w, double blocks);
+double work_slowdown(const Program *p, const Machine *m, const Work *w, double blocks);
 
 /* Whether groups over the axes have ranks on several nodes. */
 bool spans_nodes(const Program *p, const Machine *m, uint32_t axes);
@@ -102,10 +103,9 @@ double send_seconds(const Machine *m, int64_t bytes, bool between);
 double matmul_seconds(const Machine *m, int64_t batch, int64_t rows, int64_t columns,
                       int64_t k, int operand_bytes, int result_bytes, double sms);
 
-/* Seconds of a grouped matmul, or a gradient of one, on a GPU, whose `experts` have equally many
- * rows; rows, columns and k are those of one product. `bytes`: all that it reads and writes. A
- * tile of each expert's rows is half empty on average. */
-double grouped_seconds(const Machine *m, OpKind kind, int64_t experts, int64_t rows,
-                       int64_t columns, int64_t k, int operand_bytes, int64_t bytes, double sms);
+/* Seconds of a grouped matmul, or a gradient of one, on a GPU, if all experts have equally many
+ * rows. `bytes`: all that it reads and writes. A tile of each expert's rows in a group is half
+ * empty on average. */
+double grouped_seconds(const Machine *m, const ParcGrouped *s, int64_t bytes, double sms);
 
 #endif

@@ -49,7 +49,7 @@ void share_device(Clockwork *c)
     for (int k = 0; k < c->nstreams; k++) {
         Stream *s = &c->stream[k];
         if (s->runs >= 0)
-            s->speed = 1 / work_slowdown(c->machine, &c->work[s->runs],
+            s->speed = 1 / work_slowdown(c->p, c->machine, &c->work[s->runs],
                                          blocks_of_others(c, k));
     }
     double part;

@@ -12,7 +12,7 @@ void page_timeline(Out *o, const Program *p, const Forecast *f);
 
 /* "statements": the device resources of each statement; "walk": the issue order of each
  * stream. */
-void page_statements(Out *o, const Forecast *f);
+void page_statements(Out *o, const Program *p, const Forecast *f);
 void page_walk(Out *o, const Program *p, const Forecast *f);
 
 #endif

@@ -162,7 +162,7 @@ static const char *plan_json(Arena *a, const Program *p, const TargetInfo *t,
     streams(&o, p);
     machine(&o, f);
     page_memory(&o, p, statement, n);
-    page_statements(&o, f);
+    page_statements(&o, p, f);
     page_timeline(&o, p, f);
     page_walk(&o, p, f);
     out(&o, "  }\n}\n");

@@ -283,7 +283,8 @@ static void sums_of_blocks(const Forecast *f, double *sum, int *n)
     }
 }
 
-static void print_statement(Out *o, const Forecast *f, int i, const double *sum, int n)
+static void print_statement(Out *o, const Program *p, const Forecast *f, int i,
+                            const double *sum, int n)
 {
     const Work *w = &f->work[i];
     out(o, "%s        {\"use\": [", i ? ",\n" : "\n");
@@ -302,14 +303,14 @@ static void print_statement(Out *o, const Forecast *f, int i, const double *sum,
         json_name(o, "slowdown");
         for (int k = 0; k < n; k++) {
             out(o, k ? ", " : "[");
-            out_double(o, work_slowdown(f->machine, w, sum[k]));
+            out_double(o, work_slowdown(p, f->machine, w, sum[k]));
         }
         out(o, "]");
     }
     out(o, "}");
 }
 
-void page_statements(Out *o, const Forecast *f)
+void page_statements(Out *o, const Program *p, const Forecast *f)
 {
     if (!f) {
         out(o, "    \"statements\": null,\n");
@@ -323,6 +324,6 @@ void page_statements(Out *o, const Forecast *f)
         out(o, "%s%g", k ? ", " : "", sum[k]);
     out(o, "],\n    \"statements\": [");
     for (int i = 0; i < f->n; i++)
-        print_statement(o, f, i, sum, n);
+        print_statement(o, p, f, i, sum, n);
     out(o, "\n    ],\n");
 }

@@ -39,12 +39,13 @@ typedef enum ParcGroupedResult {
     PARC_GROUPED_Y, PARC_GROUPED_ROWS, PARC_GROUPED_WEIGHT
 } ParcGroupedResult;
 
-/* rows [groups, x, r, d] and weight [x experts, f, d] -> y [groups, x, r, f]: each row times the
+/* The product of a rank, which has x of `shards` shards of the experts.
+ * rows [groups, x, r, d] and weight [x experts, f, d] -> y [groups, x, r, f]: each row times the
  * transposed matrix of its expert, for the rows that `ends` [groups, x, experts] gives it. Others
  * are neither read nor written. The operands have one type; sums are in f32. */
 typedef struct ParcGrouped {
     ParcGroupedResult computes;
-    int64_t groups, x, r, experts, f, d;
+    int64_t groups, x, shards, r, experts, f, d;
     ParcType type, out; /* of the operands, and of what is computed */
 } ParcGrouped;
 

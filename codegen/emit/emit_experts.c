@@ -51,9 +51,10 @@ static void emit_product(Emitter *e, const Op *op)
     ParcGrouped s = grouped_call(e->p, op);
     int64_t bytes = op->workspace < 0 ? 0 : e->memory->block[op->workspace].bytes;
     out_code(e->o,
-             "parc_grouped_matmul(rt, &(ParcGrouped){%s, %lld, %lld, %lld, %lld, %lld, %lld, %s, "
-             "%s}, %s, %s, %s, %s, %s, %lld);",
-             computes[s.computes], (long long)s.groups, (long long)s.x, (long long)s.r,
+             "parc_grouped_matmul(rt, &(ParcGrouped){%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
+             "%s, %s}, %s, %s, %s, %s, %s, %lld);",
+             computes[s.computes], (long long)s.groups, (long long)s.x, (long long)s.shards,
+             (long long)s.r,
              (long long)s.experts, (long long)s.f, (long long)s.d,
              c_parc_type(op->arg[0]->type.dtype), c_parc_type(op->out[0]->type.dtype),
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),

@@ -119,8 +119,7 @@ static void describe_conv(const Program *p, const Op *op, Statement *x)
 static void describe_grouped(const Program *p, const Op *op, Statement *x)
 {
     ParcGrouped s = grouped_call(p, op);
-    int64_t shards = op->arg[0]->type.dim[2];
-    GroupedSizes z = grouped_sizes(&s, shards);
+    GroupedSizes z = grouped_sizes(&s);
     x->batch = z.batch;
     x->m = z.m;
     x->n = z.n;
@@ -128,7 +127,8 @@ static void describe_grouped(const Program *p, const Op *op, Statement *x)
     x->calls = 1;
     for (int i = 0; i < 3; i++)
         x->type[i] = (i < 2 ? op->arg[i] : op->out[0])->type.dtype;
-    x->flops = 2 * (double)(s.groups * s.x * s.r) * (double)s.f * (double)s.d / (double)shards;
+    x->flops = 2 * (double)(s.groups * s.x * s.r) * (double)s.f * (double)s.d /
+               (double)s.shards;
     x->detail = arena_printf(p->arena, "%lld experts", (long long)z.batch);
 }
 

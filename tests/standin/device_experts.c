@@ -138,13 +138,19 @@ static void moves(Experts *e, int64_t width)
     expect(e, test_near(type, sum, wanted, tokens), width ? "tokens" : "pairs of tokens");
 }
 
+/* The rank has all shards, as in a program without a mesh. */
+static ParcGrouped product_of(const ExpertsCase *c, ParcGroupedResult computes)
+{
+    return (ParcGrouped){computes, c->g * c->h, c->x, c->x, c->r, c->experts, c->f, c->d,
+                         (ParcType)c->type, (ParcType)c->out};
+}
+
 static void product(Experts *e, ParcGroupedResult computes)
 {
     static const double rounded[] = {
         [PARC_F32] = 2e-6, [PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11};
     const ExpertsCase *c = e->c;
-    ParcGrouped s = {computes, c->g * c->h, c->x, c->r, c->experts, c->f, c->d, (ParcType)c->type,
-                     (ParcType)c->out};
+    ParcGrouped s = product_of(c, computes);
     bool weight = computes == PARC_GROUPED_WEIGHT, forward = computes == PARC_GROUPED_Y;
     int64_t matrices = c->x * c->experts * c->f * c->d;
     int64_t n = weight ? matrices : e->rows * (forward ? c->f : c->d);
@@ -171,13 +177,16 @@ static int64_t draw(uint64_t *state, int64_t least, int64_t most)
 static ExpertsCase varied(const ExpertsCase *c, uint64_t seed)
 {
     ExpertsCase v = *c;
-    bool large = rt_grouped_rows(c->r / c->experts) > rt_grouped_rows(1);
-    int64_t least = large ? c->r / c->experts : 1;
+    enum { SMALL = 64 };
+    ParcGrouped s = product_of(c, PARC_GROUPED_Y);
+    bool large = rt_grouped_rows(&s) > SMALL;
+    int64_t least = large ? rt_grouped_mean(&s) : 1;
     v.g = draw(&seed, 1, 3), v.h = draw(&seed, 1, 3), v.b = draw(&seed, 1, 3);
     v.s = draw(&seed, 1, 40 / v.b), v.k = draw(&seed, 1, 4);
     v.shards = draw(&seed, 1, 4), v.x = draw(&seed, 1, v.shards);
     v.first = draw(&seed, 0, v.shards - v.x), v.experts = draw(&seed, 1, large ? 2 : 9);
-    v.r = draw(&seed, least * v.experts, least * v.experts + (large ? 30 : 60 * v.experts));
+    int64_t all = v.x * v.experts;
+    v.r = draw(&seed, least * all, least * all + (large ? 30 : 60 * all));
     v.choice = (int)draw(&seed, 0, 3);
     return v;
 }

@@ -50,10 +50,18 @@ static inline int64_t rt_grouped_tiles(const ParcGrouped *s, int rows)
     return s->groups * s->x * most;
 }
 
-/* The rows of tiles, for experts with this number on average, or matrices of the gradient. */
-static inline int rt_grouped_rows(int64_t rows)
+/* The rows of an expert in a group, if all experts of all shards have equally many. */
+static inline int64_t rt_grouped_mean(const ParcGrouped *s)
+{
+    int64_t all = s->shards * s->experts;
+    return (s->r + all - 1) / all;
+}
+
+/* The rows of a tile: of an expert's rows, or of the gradient of its matrix. */
+static inline int rt_grouped_rows(const ParcGrouped *s)
 {
     enum { SMALL = 64, LARGE = 128, LARGE_FROM = 96 };
+    int64_t rows = s->computes == PARC_GROUPED_WEIGHT ? s->f : rt_grouped_mean(s);
     return rows < LARGE_FROM ? SMALL : LARGE;
 }
 
@@ -65,7 +73,7 @@ static inline void rt_grouped_plan(GroupedPlan *p, const ParcGrouped *s)
     int64_t strips = (columns + GROUPED_COLUMNS - 1) / GROUPED_COLUMNS;
     int type = s->type == PARC_F32 ? TILE_F32 : TILE_BF16;
     p->kind = (int)s->computes;
-    p->rows = rt_grouped_rows(weight ? s->f : s->r / s->experts);
+    p->rows = rt_grouped_rows(s);
     p->vectors = s->f * size % 16 == 0 && s->d * size % 16 == 0;
     int64_t tiles = weight ? s->x * s->experts * ((s->f + p->rows - 1) / p->rows)
                            : (rt_grouped_tiles(s, p->rows) + GROUPED_BAND - 1) / GROUPED_BAND *

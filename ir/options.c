@@ -131,7 +131,7 @@ typedef Checkpoint StructCHECKPOINT;
 typedef PlanSpec StructOFFLOAD;
 typedef Pipeline StructPIPELINE;
 typedef Context StructCONTEXT;
-typedef Experts StructEXPERTS;
+typedef ExpertItem StructEXPERTS;
 
 #define MOST 0x1p40 /* exact in a double, and products of two fit 128 bits */
 #define SIZE .low = 1, .high = MOST

@@ -31,7 +31,7 @@ typedef enum OptionScope {
     SCOPE_OFFLOAD,     /* PlanSpec: the items of the clause are words */
     SCOPE_PIPELINE,    /* Pipeline: the items of the clause are options */
     SCOPE_CONTEXT,     /* Context: options of its item, which is a word */
-    SCOPE_EXPERTS,     /* Experts */
+    SCOPE_EXPERTS,     /* ExpertItem */
 } OptionScope;
 
 /* What an option takes. Integers, flags and words may have fields of any

@@ -179,11 +179,19 @@ typedef enum Dispatch {
     DISPATCH_ALL_TO_ALL, /* rows of tokens go to the ranks of their experts, and back */
 } Dispatch;
 
-/* The clause `expert_parallel`: its axes, major first, split the experts of modules. */
-typedef struct Experts {
-    uint32_t axes; /* 0: every rank has all experts */
+/* An item of the clause `expert_parallel`. */
+typedef struct ExpertItem {
+    const char *const *path; /* the modules that it names and that call their experts */
+    int npaths;
     Dispatch dispatch;
     Loc loc;
+} ExpertItem;
+
+/* The clause: its axes, major first, split the experts of the items' modules. */
+typedef struct Experts {
+    uint32_t axes; /* 0: every rank has all experts */
+    ExpertItem *item;
+    int nitems;
 } Experts;
 
 typedef struct PlanSpec {

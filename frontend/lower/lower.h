@@ -158,7 +158,7 @@ typedef struct PlanItem {
     uint32_t offload;      /* of offload: bits of Offload */
     Pipeline pipeline;     /* of pipeline */
     Context context;       /* of context */
-    Experts experts;       /* of expert_parallel */
+    ExpertItem experts;    /* of expert_parallel */
 } PlanItem;
 typedef VEC(PlanItem) PlanItems;
 

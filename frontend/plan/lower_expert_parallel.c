@@ -1,8 +1,8 @@
 /* lower_expert_parallel.c: resolves the clause `expert_parallel`.
  *
  * before   expert_parallel ep { layers.*.moe: dispatch=gather }
- * after    PlanSpec.experts: the axis ep, DISPATCH_GATHER; PlanSpec.style: Shard(0)
- *          on ep for the weights of grouped_matmul in "layers.*.moe"
+ * after    PlanSpec.experts: the axis ep, and DISPATCH_GATHER for "layers.*.moe";
+ *          PlanSpec.style: Shard(0) on ep for the weights of grouped_matmul there
  *
  * frontend/lower/expert_groups.c has grouped the rows of experts for these axes.
  */
@@ -54,22 +54,54 @@ static void place_weight(Lower *l, const Param *q, uint32_t axes, Loc loc)
     diag_help(l->diag, "remove the line of the parameter, or split it over another axis");
 }
 
-/* Splits the weights of the experts of an item's modules; false: it has none. A weight may
- * reach the product as a view or a transpose of the parameter. */
-static bool split_experts(Lower *l, const PlanItem *planned, uint32_t axes)
+/* Warns of a weight that parallelize splits by experts too: only the axes of expert_parallel
+ * divide the rows, so that every rank of the other axis needs all experts of the shard. */
+static void advise_axis(Lower *l, const Param *q, uint32_t axes)
+{
+    const PlanSpec *plan = &l->p->plan;
+    const Mesh *m = &l->p->mesh;
+    for (int i = 0; i < plan->nstyles; i++) {
+        const Style *s = &plan->style[i];
+        bool shard = s->kind == STYLE_PARAMETER && s->in_to[0].kind == LAYOUT_SHARD &&
+                     (s->in_to[0].dim == 0 || s->in_to[0].dim == -q->type.ndim);
+        if (!shard || axes >> s->axis & 1 || m->size[s->axis] == 1 ||
+            strcmp(s->path, q->name) != 0)
+            continue;
+        diag_warning(l->diag, s->loc, "each rank of '%s' gathers the experts of '%s': it "
+                     "multiplies the rows of all of them", m->name[s->axis], q->name);
+        diag_help(l->diag, "name the axis in %s, or split the weight along another dim",
+                  clause_name(CL_EXPERT_PARALLEL));
+    }
+}
+
+static void add_path(Lower *l, ExpertItem *item, const char *path)
+{
+    for (int i = 0; i < item->npaths; i++)
+        if (strcmp(item->path[i], path) == 0)
+            return;
+    const char **all = NEW_ARRAY(l->arena, const char *, item->npaths + 1);
+    for (int i = 0; i < item->npaths; i++)
+        all[i] = item->path[i];
+    all[item->npaths++] = path;
+    item->path = all;
+}
+
+/* Splits the weights of the experts of an item's modules, and lists these. A weight may reach
+ * the product as a view or a transpose of the parameter. */
+static void split_experts(Lower *l, const PlanItem *planned, ExpertItem *to, uint32_t axes)
 {
     Program *p = l->p;
-    bool found = false;
     for_ops(op, p->step) {
         if (op->kind != OP_grouped_matmul || lower_expert_item(l, op->path) != planned)
             continue;
-        found = true;
+        add_path(l, to, op->path);
         const Value *v = parameter_of(op->arg[1]);
         const Param *q = v ? &p->param.at[attr_param(v->def)] : NULL;
         if (q && q->type.dim[0] == op->arg[1]->type.dim[0])
             place_weight(l, q, axes, planned->item->loc);
+        if (q)
+            advise_axis(l, q, axes);
     }
-    return found;
 }
 
 /* An earlier item that names a module of this one, where experts are called; NULL: none. */
@@ -105,30 +137,53 @@ static bool item_known(Lower *l, const Item *item)
     return known;
 }
 
+/* The clause; NULL: there is none, or an error. */
+static const Clause *the_clause(Lower *l)
+{
+    const Clause *found = NULL;
+    for (int i = 0; l->plan && i < l->plan->nclauses; i++) {
+        const Clause *c = &l->plan->clause[i];
+        if (c->kind != CL_EXPERT_PARALLEL)
+            continue;
+        if (found) {
+            diag_twice(l->diag, c->loc, found->loc, "a plan has one clause %s",
+                       clause_name(CL_EXPERT_PARALLEL));
+            return NULL;
+        }
+        found = c;
+    }
+    if (found && !found->nitems) {
+        diag_error(l->diag, found->loc, "%s names no module", clause_name(CL_EXPERT_PARALLEL));
+        diag_help(l->diag, "name those that call experts: 'layers.*.moe', or 'every MoE'");
+        return NULL;
+    }
+    return found;
+}
+
 void lower_expert_parallel(Lower *l)
 {
     Experts *to = &l->p->plan.experts;
+    const Clause *c = the_clause(l);
+    if (!c)
+        return;
     uint32_t axes = lower_clause_axes(l, CL_EXPERT_PARALLEL) & ((1u << l->p->mesh.n) - 1);
+    if (axes & l->p->plan.pipeline.axes) {
+        diag_error(l->diag, c->loc, "%s needs axes that are not those of %s",
+                   clause_name(CL_EXPERT_PARALLEL), clause_name(CL_PIPELINE));
+        return;
+    }
+    to->axes = axes;
+    to->item = NEW_ARRAY(l->arena, ExpertItem, c->nitems);
     for (int i = 0; i < l->planned.n; i++) {
         const PlanItem *planned = &l->planned.at[i];
-        const Clause *c = planned->clause;
-        if (c->kind != CL_EXPERT_PARALLEL || !item_known(l, planned->item))
+        if (planned->clause != c || !item_known(l, planned->item))
             continue;
-        if (to->axes && to->loc.line != c->loc.line) {
-            diag_twice(l->diag, c->loc, to->loc, "a plan has one clause %s",
-                       clause_name(CL_EXPERT_PARALLEL));
-            return;
-        }
-        if (axes & l->p->plan.pipeline.axes) {
-            diag_error(l->diag, c->loc, "%s needs axes that are not those of %s",
-                       clause_name(CL_EXPERT_PARALLEL), clause_name(CL_PIPELINE));
-            return;
-        }
-        *to = planned->experts;
-        to->axes = axes;
-        to->loc = c->loc;
+        ExpertItem *item = &to->item[to->nitems++];
+        *item = planned->experts;
+        item->loc = planned->item->loc;
+        split_experts(l, planned, item, axes);
         /* Errors of the model may leave out calls of experts. */
-        if (!split_experts(l, planned, axes) && !diag_error_count(l->diag))
+        if (!item->npaths && !diag_error_count(l->diag))
             report_no_experts(l, planned);
     }
 }

@@ -8,6 +8,7 @@
  *     pipeline axis=pp schedule=1f1b stages_per_rank=1
  *     stage_of paths("embedding", "layers.0-15")        for each stage
  *     context axis=cp exchange=heads
+ *     expert_parallel axis=ep paths("layers.*.moe") dispatch=gather
  */
 #include "ir/plan/styles.h"
 #include "ir/text/text.h"
@@ -197,15 +198,20 @@ void text_stages(Text *t)
 
 /* ---- experts ------------------------------------------------------------- */
 
-void text_experts(Text *t)
+static void text_expert_item(Text *t, ExpertItem *x)
 {
-    Experts *x = &t->p->plan.experts;
-    if (t->out && !x->axes)
-        return;
-    text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_EXPERT_PARALLEL)));
-    text_unit_axes(t, &x->axes);
+    text_unit_axes(t, &t->p->plan.experts.axes);
+    x->npaths = text_strings(t, " paths", x->npaths, &x->path);
     text_options(t, SCOPE_EXPERTS, x);
     text_end(t, &x->loc);
+}
+
+void text_experts(Text *t)
+{
+    Experts *all = &t->p->plan.experts;
+    const char *form = arena_printf(t->arena, "  %s", clause_name(CL_EXPERT_PARALLEL));
+    text_lines(t, form, all->item, all->nitems, ExpertItem, text_expert_item,
+               array_push(t->arena, all->item, all->nitems, x));
 }
 
 /* ---- the context --------------------------------------------------------- */

@@ -348,11 +348,15 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
         (s.source && context_exchanges(o->p, s.source, axis)))
         return by_clause(o->p, context_text(o->p), o->p->plan.context.loc,
                          placement_change(o->p, from, x->to));
-    if ((op && experts_exchange(o->p, op, axis)) ||
-        (s.source && experts_exchange(o->p, s.source, axis)) ||
-        experts_made(o->p, from, axis))
-        return by_clause(o->p, experts_text(o->p), o->p->plan.experts.loc,
+    const Op *moves = op && experts_exchange(o->p, op, axis) ? op
+                      : s.source && experts_exchange(o->p, s.source, axis)
+                          ? s.source
+                          : experts_made(o->p, from, axis);
+    if (moves) {
+        const ExpertItem *item = experts_item(o->p, moves);
+        return by_clause(o->p, experts_text(o->p, item), item->loc,
                          placement_change(o->p, from, x->to));
+    }
     if (op && o->tail[op->id])
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))

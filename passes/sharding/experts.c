@@ -1,6 +1,8 @@
 /* experts.c: splits experts over the axes of `expert_parallel`; see experts.h. */
 #include "passes/sharding/experts.h"
 
+#include <string.h>
+
 #include "ir/analysis/producer.h"
 #include "ir/options.h"
 #include "ir/plan/user_axes.h"
@@ -25,24 +27,33 @@ bool experts_exchange(const Program *p, const Op *op, int axis)
     return op_is_grouped_matmul(op->kind) && p->plan.experts.axes >> axis & 1;
 }
 
-bool experts_made(const Program *p, const Value *v, int axis)
+const Op *experts_made(const Program *p, const Value *v, int axis)
 {
     enum { MOST_STEPS = 16 };
     for (int i = 0; i < MOST_STEPS && v->def && !v->def->body; i++) {
         if (experts_exchange(p, v->def, axis))
-            return true;
+            return v->def;
         if (v->def->nargs == 0 || !(op_is_elementwise(v->def->kind) ||
                                     op_passes_on(v->def)))
-            return false;
+            return NULL;
         v = v->def->arg[0];
     }
-    return false;
+    return NULL;
 }
 
-const char *experts_text(const Program *p)
+const ExpertItem *experts_item(const Program *p, const Op *op)
 {
-    const Experts *x = &p->plan.experts;
+    const Experts *all = &p->plan.experts;
+    for (int i = 0; i < all->nitems; i++)
+        for (int k = 0; k < all->item[i].npaths; k++)
+            if (strcmp(all->item[i].path[k], op->path) == 0)
+                return &all->item[i];
+    return &all->item[0]; /* an op that a pass has joined with one of another module */
+}
+
+const char *experts_text(const Program *p, const ExpertItem *item)
+{
     return arena_printf(p->arena, "%s %s: %s=%s", clause_name(CL_EXPERT_PARALLEL),
-                        user_axes_text(p, x->axes), option_name(OPTION_dispatch),
-                        option_word(OPTION_dispatch, x->dispatch));
+                        user_axes_text(p, p->plan.experts.axes), option_name(OPTION_dispatch),
+                        option_word(OPTION_dispatch, item->dispatch));
 }

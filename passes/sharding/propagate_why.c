@@ -97,8 +97,10 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     default:
         if (context_exchanges(p, op, axis))
             return why_is(context_text(p), p->plan.context.loc);
-        if (experts_exchange(p, op, axis))
-            return why_is(experts_text(p), p->plan.experts.loc);
+        if (experts_exchange(p, op, axis)) {
+            const ExpertItem *item = experts_item(p, op);
+            return why_is(experts_text(p, item), item->loc);
+        }
         return why_by_rule(op, op->out[o], axis);
     }
 }

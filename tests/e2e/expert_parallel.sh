@@ -75,9 +75,32 @@ check "experts that an earlier item names" refused "an earlier item names" \
 check "one message for experts that the axis does not divide" test "$(
     refused "16 ranks cannot split 8 experts" "expert_parallel ep { layers.*.moe }" \
         --mesh 1x1x16 -D batch=16 | grep -c error:)" = 1
+check "no modules" refused "expert_parallel names no module" "expert_parallel ep { }" --mesh 1x1x2
 check "two clauses" refused "a plan has one clause expert_parallel" "
     expert_parallel ep { layers.*.moe }
     expert_parallel dp { balanced.moe }" --mesh 1x2x2
+
+# Each item has a dispatcher, and its line is the reason of its collectives.
+with_plan() { # with_plan CLAUSES: a plan p
+    sed '/^plan /,/^}/d' $model >"$work/items.pdl"
+    printf 'plan p(dp, ep, tp) {\n%s\n}\n' "$1" >>"$work/items.pdl"
+}
+with_plan "    expert_parallel ep {
+        layers.*.moe: dispatch=all_to_all
+        balanced.moe
+    }"
+check "two items" "$PARC" "$work/items.pdl" --mesh 1x2x1 --emit json="$work/items.json"
+line=$(grep -n 'dispatch=all_to_all$' "$work/items.pdl" | cut -d: -f1)
+reasons() { # reasons DISPATCH LINE
+    jq -e "[.collectives[] | select(.why | startswith(\"expert_parallel ep: dispatch=$1\"))] |
+        length > 3 and all(.source | endswith(\":$2:9\"))" "$work/items.json"
+}
+check "the reasons of the first item" reasons all_to_all "$line"
+check "those of the second" reasons gather $((line + 1))
+with_plan "    parallelize tp { layers.*.moe.w1: Shard(0) }
+    expert_parallel ep { layers.*.moe }"
+"$PARC" "$work/items.pdl" --mesh 1x2x2 --emit json >"$work/out" 2>"$work/err"
+check "experts split over another axis" grep -q "each rank of 'tp' gathers the experts of" "$work/err"
 
 # Ranks store parts of experts that no unit shards.
 "$PARC" "$model" --plan stages --mesh 2x2 -D accumulate=2 --emit plan="$work/out" 2>"$work/err"

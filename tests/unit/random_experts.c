@@ -43,8 +43,8 @@ static int experts_axis(Model *m)
             return a;
     if (axis == p->mesh.n || p->mesh.size[axis] == 1)
         return -1;
-    p->plan.experts.axes = 1u << axis;
-    p->plan.experts.dispatch = DISPATCH_GATHER;
+    p->plan.experts = (Experts){1u << axis, NEW(p->arena, ExpertItem), 1};
+    p->plan.experts.item->dispatch = DISPATCH_GATHER;
     return axis;
 }
 

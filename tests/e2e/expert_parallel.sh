@@ -46,6 +46,15 @@ check "all_to_all: no weights are gathered" test "$(calls swap4 all_gather forwa
 check "experts on cp: no weights are gathered" test "$(calls sequences all_gather forward)" = 0
 check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 4
 
+# Each rank has its share of the experts' work, on every mesh and with both dispatchers.
+work_of() { # work_of NAME: operations of a rank's products with experts
+    jq '[.work[] | select(.detail | test(" experts$")) | .flops * .count] | add' "$work/$1.json"
+}
+check "there are products with experts" test "$(work_of one)" -gt 0
+for name in swap4 folded swap22 gather4; do
+    check "$name: a quarter of the work" test "$(($(work_of $name) * 4))" = "$(work_of one)"
+done
+
 refused() { # refused MESSAGE CLAUSE OPTIONS…
     wanted=$1
     sed '/^plan /,/^}/d' $model >"$work/wrong.pdl"

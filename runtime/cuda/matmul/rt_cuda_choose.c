@@ -39,6 +39,15 @@ _Noreturn static void fail_proposal(ParcRt *rt, const ParcMatmul *mm,
             *epilogue ? "; compile the program with -D epilogues=none" : "");
 }
 
+/* The library checks the alignment of the epilogue's operands. */
+static void point_aligned(ParcRt *rt, const ParcMatmul *mm, int alignment)
+{
+    char *aligned_so = parc_arena(rt) + ((ptrdiff_t)1 << alignment);
+    rt_cuda_epilogue_point(rt, mm,
+                           rt_cuda_vector_bytes(&mm->spec) ? aligned_so : NULL,
+                           rt_cuda_tensor_bytes(&mm->spec) ? aligned_so : NULL);
+}
+
 /* Requests up to `wanted` candidates for operands of this alignment, best
  * first. Returns their number; 0 if there is none and the epilogue is a sum,
  * which another product can compute. */
@@ -58,10 +67,7 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
     for (BlasPreferenceAttribute a = RT_BLAS_ALIGNMENT_A;
          a <= RT_BLAS_ALIGNMENT_D; a++)
         prefer(rt, p, a, 1u << alignment);
-    char *aligned_so = parc_arena(rt) + ((ptrdiff_t)1 << alignment);
-    rt_cuda_epilogue_point(rt, mm,
-                           rt_cuda_vector_bytes(&mm->spec) ? aligned_so : NULL,
-                           rt_cuda_tensor_bytes(&mm->spec) ? aligned_so : NULL);
+    point_aligned(rt, mm, alignment);
     BlasStatus status = d->blas.cublasLtMatmulAlgoGetHeuristic(
         d->blas_handle, mm->product, mm->layout[CUDA_B], mm->layout[CUDA_A],
         mm->layout[CUDA_C], mm->layout[CUDA_C], p, wanted, candidate, &found);
@@ -196,6 +202,7 @@ static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
     BlasCandidate c;
     if (!rt_cuda_cache_find(d->cache, key, algorithm))
         return false;
+    point_aligned(rt, mm, CUDA_ALIGNED);
     return d->blas.cublasLtMatmulAlgoCheck(
                d->blas_handle, mm->product, mm->layout[CUDA_B],
                mm->layout[CUDA_A], mm->layout[CUDA_C], mm->layout[CUDA_C],

@@ -137,6 +137,10 @@ static void attention_macros(Instances *in, const char *suffix,
            suffix);
     define(in, "ATTENTION_TYPE", "%s", f.tile);
     define(in, "ATTENTION_ELEMENT", "%s", f.element);
+    if (k->call.all_t > 0)
+        define(in, "ATTENTION_RESULT", "float *");
+    else
+        define(in, "ATTENTION_RESULT", "%s *__restrict__", f.element);
     define(in, "ATTENTION_READ", "parc_read_%s", f.name);
     define_number(in, "ATTENTION_D", k->call.d);
     define_number(in, "ATTENTION_E", k->call.e);
@@ -147,6 +151,7 @@ static void attention_macros(Instances *in, const char *suffix,
     define_number(in, "ATTENTION_BIAS", k->call.bias_dims != 0);
     define_number(in, "ATTENTION_DROP", k->call.drop > 0);
     define_number(in, "ATTENTION_PARTS", rt_attention_parts(&k->call));
+    define_number(in, "ATTENTION_RING", k->call.all_t > 0);
 }
 
 /* The macros for the tile sizes of a kernel; defining them also selects it. The kernel for
@@ -236,12 +241,12 @@ static void attention_op(Instances *in, const Op *op)
 {
     const Type *q = &op->arg[attention_operands(op).q]->type;
     AttentionKind kind = {attention_call(in->p, op), q->dtype};
-    if (op->kind == OP_attention)
-        attention_forward(in, &kind);
-    else if (op->kind == OP_attention_grad)
+    if (op->kind == OP_attention_bias_grad)
+        attention_bias(in, &kind);
+    else if (attention_is_backward(op->kind))
         attention_grad(in, &kind);
     else
-        attention_bias(in, &kind);
+        attention_forward(in, &kind);
 }
 
 static void embedding(Instances *in, int64_t row_bytes)

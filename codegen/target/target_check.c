@@ -16,8 +16,6 @@ static bool can_do(const Program *p, const TargetInfo *t, const Op *op)
     case OP_embedding_add: return t->adds_rows;
     case OP_fetch:
     case OP_store: return t->target == TARGET_CUDA;
-    case OP_attention_step:
-    case OP_attention_grad_step: return t->target == TARGET_CPU;
     }
     return !op_is_einsum(op->kind) || t->multiplies(p, op);
 }

@@ -6,6 +6,7 @@
 # machine.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
+. "$(dirname "$0")/lib_ring.sh"
 nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
 [ -x "$nvcc" ] || nvcc=
 
@@ -76,6 +77,9 @@ compiles muon examples/llama.pdl 2x2 -D 'optimizer=Muon(groups=group(
 compiles adafactor examples/llama.pdl 2x2 -D optimizer=Adafactor
 compiles orders tests/data/topk.pdl 2x2
 compiles convolutions tests/data/conv.pdl 2x2
+without_bias >"$work/ring.pdl"
+# Steps of a ring in 16 bits, with every mask.
+compiles ring "$work/ring.pdl" 1x4 --plan ring -D precision=bf16 -D dim=512 -D vocab=512 -D seq=512
 compiles experts tests/data/experts.pdl 2x2 --plan units -D precision=bf16
 in_all compiles convolutions-bf16 tests/data/conv.pdl 2x2 -D precision=bf16
 in_all compiles orders-bf16 tests/data/topk.pdl 2x2 -D precision=bf16

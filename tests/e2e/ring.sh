@@ -7,11 +7,10 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_plans.sh"
 . "$(dirname "$0")/lib_context.sh"
+. "$(dirname "$0")/lib_ring.sh"
 
-# A ring takes no bias: this is the model without the module that has one.
 model=$work/ring.pdl
-sed -e '/whole: Whole(/d' -e 's/(h + whole(h)) \*/h */' -e '/^        whole\./d' -e 's/, \[whole\]//' \
-    tests/data/context.pdl >"$model"
+without_bias >"$model"
 
 check "one rank" trains one one 1
 check "cp=2" agrees one two ring 1x2

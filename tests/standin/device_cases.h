@@ -93,6 +93,25 @@ static const AttentionCase attention_cases[] = {
     {2, 2, 70, 140, 1, 1, 256, 256, true, false, 0, false, 1, 50, 0, 0, 105},
 };
 
+/* Two steps of a ring: with the keys from first_t and second_t on (second_t 0: of one piece), then
+ * with those of the queries. Of 2 t keys the rank has t. */
+typedef struct RingCase {
+    AttentionCase of;
+    int64_t first_t, second_t;
+} RingCase;
+
+static const RingCase ring_cases[] = {
+    {{0, 2, 35, 35, 1, 2, 24, 40, true, true, 0, true, 0, 3, 0, 35, 0}, 0, 0},
+    {{0, 1, 70, 70, 1, 2, 64, 64, false, true, 20, false, 0, 0, 0, 35, 70}, 70, 35},
+    {{0, 1, 20, 20, 1, 1, 256, 160, true, false, 0, false, 0, 0, 0, 0, 30}, 10, 20},
+    {{1, 2, 76, 76, 1, 2, 64, 64, true, false, 40, false, 1, 40, 0, 76, 0}, 0, 0},
+    {{1, 1, 152, 152, 2, 1, 64, 64, true, true, 0, true, 0, 0, 0, 76, 152}, 5, 228},
+    {{1, 1, 140, 140, 1, 1, 128, 128, true, false, 0, false, 0, 0, 0, 0, 210}, 70, 140},
+    {{1, 1, 70, 70, 1, 1, 128, 128, false, true, 33, false, 0, 0, 0, 70, 0}, 0, 0},
+    {{1, 1, 70, 70, 1, 1, 32, 32, false, false, 0, false, 0, 20, 0, 0, 105}, 35, 70},
+    {{2, 2, 40, 40, 1, 1, 256, 256, true, false, 0, false, 1, 50, 0, 0, 60}, 20, 40},
+};
+
 typedef struct EmbeddingCase {
     int type;
     int64_t n, rows, width, below; /* ids are in [0, below) */
@@ -163,6 +182,7 @@ enum {
     CONV_CASES = sizeof conv_cases / sizeof conv_cases[0],
     TOPK_CASES = sizeof topk_cases / sizeof topk_cases[0],
     ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],
+    RING_CASES = sizeof ring_cases / sizeof ring_cases[0],
     EMBEDDING_CASES = sizeof embedding_cases / sizeof embedding_cases[0],
 };
 

@@ -37,7 +37,7 @@ __typeof__(parc_embedding_grad) cuda_embedding_grad;
 __typeof__(parc_topk) cuda_topk;
 __typeof__(parc_topk_grad) cuda_topk_grad;
 
-enum { MOST_LAUNCHES = 1000 };
+enum { MOST_LAUNCHES = 2000 };
 
 static struct {
     const StandinModule *module;
@@ -224,6 +224,93 @@ static void attention(const AttentionCase *c, int64_t block_memory)
     const void *const is[] = {x.o, x.lse, x.dq, x.dk, x.dv};
     const void *const should[] = {cpu.o, cpu.lse, cpu.dq, cpu.dk, cpu.dv};
     test_attention(check, what, &a, is, should);
+}
+
+/* ---- rings --------------------------------------------------------------- */
+
+/* Results of a step in f32. */
+typedef struct Sums {
+    float *o, *lse, *dq, *dk, *dv;
+} Sums;
+
+static Sums sums_of(const ParcAttention *a)
+{
+    int64_t q = a->b * a->s * a->kv * a->g, k = a->b * a->t * a->kv;
+    return (Sums){test_numbers(PARC_F32, q * a->e, 0), test_numbers(PARC_F32, q, 0),
+                  test_numbers(PARC_F32, q * a->d, 0), test_numbers(PARC_F32, k * a->d, 0),
+                  test_numbers(PARC_F32, k * a->e, 0)};
+}
+
+static void compare_sums(const ParcAttention *a, const Sums *is, const Sums *should,
+                         const char *what)
+{
+    static const double rounded[] = {
+        [PARC_F32] = 4e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
+    int64_t q = a->b * a->s * a->kv * a->g, k = a->b * a->t * a->kv;
+    float *const x[] = {is->o, is->lse, is->dq, is->dk, is->dv};
+    float *const y[] = {should->o, should->lse, should->dq, should->dk, should->dv};
+    const int64_t n[] = {q * a->e, q, q * a->d, k * a->d, k * a->e};
+    int differ = 0; /* in the queries that have seen no key */
+    for (int64_t i = 0; i < q; i++)
+        differ += (is->lse[i] <= -1e29f) != (should->lse[i] <= -1e29f);
+    check(differ == 0, what);
+    for (int i = 0; i < 5; i++) {
+        float *own = test_numbers(PARC_F32, n[i], 0), *want = test_numbers(PARC_F32, n[i], 0);
+        char text[200];
+        for (int64_t j = 0; j < n[i]; j++) {
+            own[j] = x[i][j] <= -1e29f ? 0 : x[i][j];
+            want[j] = y[i][j] <= -1e29f ? 0 : y[i][j];
+        }
+        double off = test_distance(PARC_F32, own, want, n[i]);
+        snprintf(text, sizeof text, "%s: result %d is off by %g of its largest", what, i, off);
+        check(off <= rounded[a->type] * 2, text);
+    }
+}
+
+/* Both targets read the CPU's o and lse in the backward pass. */
+static void ring_step(ParcRt *rt, const ParcAttention *a, const Tensors *x, const Sums *cpu,
+                      const Sums *gpu, bool first, const char *what)
+{
+    int64_t o = a->b * a->s * a->kv * a->g * a->e;
+    void *typed = test_numbers(a->type, o, 0);
+    DnnCall call = {.at = {[DNN_Q] = x->q, [DNN_K] = x->k, [DNN_V] = x->v, [DNN_O] = gpu->o,
+                           [DNN_LSE] = gpu->lse, [DNN_DO] = x->d_o, [DNN_DQ] = gpu->dq,
+                           [DNN_DK] = gpu->dk, [DNN_DV] = gpu->dv},
+                    .scratch = standin_alloc(rt_attention_own_bytes(a, true))};
+    test.errors = 0;
+    parc_attention_step(rt, a, cpu->o, cpu->lse, x->q, x->k, x->v, first ? NULL : cpu->o,
+                        first ? NULL : cpu->lse, x->scratch);
+    rt_attention_own_step(rt, a, false, &call, first ? NULL : gpu->o, first ? NULL : gpu->lse);
+    rt_narrow(a->type, typed, cpu->o, o);
+    parc_attention_grad_step(rt, a, cpu->dq, cpu->dk, cpu->dv, x->d_o, x->q, x->k, x->v, typed,
+                             cpu->lse, first ? NULL : cpu->dq, x->scratch);
+    call.at[DNN_O] = typed;
+    call.at[DNN_LSE] = cpu->lse;
+    rt_attention_own_step(rt, a, true, &call, first ? NULL : gpu->dq, NULL);
+    check(test.errors == 0, what);
+    compare_sums(a, gpu, cpu, what);
+}
+
+static void ring(const RingCase *c, int64_t block_memory)
+{
+    int64_t *draws = standin_alloc(3 * sizeof *draws), *first_t = standin_alloc(4 * sizeof *first_t);
+    draws[0] = 0x123456789abc, draws[1] = 2, draws[2] = c->of.kv;
+    first_t[0] = c->first_t, first_t[1] = c->second_t;
+    first_t[2] = c->of.first_s, first_t[3] = c->of.second_s;
+    ParcAttention a = attention_of(&c->of, draws);
+    ParcRt rt = {.threads = 1};
+    a.all_t = 2 * a.t;
+    a.key_pieces = c->second_t ? 2 : 1;
+    a.first_t = first_t;
+    Tensors x = tensors(&a, NULL);
+    Sums cpu = sums_of(&a), gpu = sums_of(&a);
+    char what[100];
+    snprintf(what, sizeof what, "ring %d, %d KiB", (int)(c - ring_cases),
+             (int)(block_memory >> 10));
+    test.block_memory = block_memory;
+    ring_step(&rt, &a, &x, &cpu, &gpu, true, what);
+    a.first_t = first_t + 2;
+    ring_step(&rt, &a, &x, &cpu, &gpu, false, what);
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -497,6 +584,10 @@ int main(int argc, char **argv)
             attention(&attention_cases[i], RT_SHARED_MAX);
             attention(&attention_cases[i], RT_SHARED_MIN);
         }
+    }
+    for (int i = 0; i < RING_CASES && only < 0; i++) {
+        ring(&ring_cases[i], RT_SHARED_MAX);
+        ring(&ring_cases[i], RT_SHARED_MIN);
     }
     barriers();
     printf("%d passed, %d failed\n", test.passed, test.failed);

@@ -92,6 +92,46 @@ static void attention(Text *t, const AttentionCase *c)
         ir_op(&t->b, OP_attention_bias_grad, 3 + n, backward, attr, "dbias");
 }
 
+/* A value of a type that is split over the ranks of the ring along a dim. */
+static Value *part(Text *t, DType type, const int64_t *dim, int split)
+{
+    Value *v = tensor(t, type, dim);
+    v->type.place.ax[0] = (AxisPlace){AX_S, (uint8_t)split, 0};
+    return v;
+}
+
+static void ring(Text *t, const RingCase *r)
+{
+    const AttentionCase *c = &r->of;
+    DType type = dtype_of[c->type];
+    int64_t all = 2 * c->t, heads = c->kv * c->g;
+    t->p->mesh = (Mesh){.n = 1, .name = {"cp"}, .size = {2}};
+    Value *q = part(t, type, (int64_t[]){c->b, all, heads, c->d, 0}, 1);
+    Value *k = part(t, type, (int64_t[]){c->b, all, c->kv, c->d, 0}, 1);
+    Value *v = part(t, type, (int64_t[]){c->b, all, c->kv, c->e, 0}, 1);
+    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.i = c->window}, {.f = c->softcap},
+                            {.i = c->segments > 0}};
+    attr[9].i = true;
+    Value *forward[9] = {q, k, v};
+    int n = 3;
+    if (c->drop) {
+        attr[5].f = 0.25;
+        attr[6].i = 3;
+        attr[7].l = (AttrList){.n = 3, .v = {1, 1, 1}};
+        forward[n++] = tensor(t, DT_I64, (int64_t[]){0});
+    }
+    for (int i = 0; i < 2 && c->segments > 0; i++)
+        forward[n++] = part(t, DT_I32, (int64_t[]){c->b, all, 0}, 1);
+    forward[n++] = part(t, DT_I64, (int64_t[]){r->second_t ? 4 : 2, 0}, 0);
+    forward[n] = forward[n - 1];
+    n++;
+    Op *op = ir_op(&t->b, OP_attention_step, n, forward, attr, "o");
+    Value *o = ir_cast(&t->b, op->out[0], type), *backward[12] = {o, q, k, v, o, op->out[1]};
+    for (int i = 3; i < n; i++)
+        backward[3 + i] = forward[i];
+    ir_op(&t->b, OP_attention_grad_step, 3 + n, backward, attr, "d");
+}
+
 static void embedding(Text *t, const EmbeddingCase *c)
 {
     DType type = dtype_of[c->type];
@@ -168,6 +208,8 @@ static void every_case(Text *t)
 {
     for (int i = 0; i < ATTENTION_CASES; i++)
         attention(t, &attention_cases[i]);
+    for (int i = 0; i < RING_CASES; i++)
+        ring(t, &ring_cases[i]);
     for (int i = 0; i < EMBEDDING_CASES; i++)
         embedding(t, &embedding_cases[i]);
     for (int i = 0; i < TOPK_CASES; i++)

@@ -195,6 +195,28 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
     run(rt, a, true, &c);
 }
 
+void parc_attention_step(ParcRt *rt, const ParcAttention *a, float *o, float *lse,
+                         const void *q, const void *k, const void *v, const float *o_before,
+                         const float *lse_before, float *scratch)
+{
+    DnnCall c = {.at = {[DNN_Q] = address(q), [DNN_K] = address(k), [DNN_V] = address(v),
+                        [DNN_O] = o, [DNN_LSE] = lse},
+                 .scratch = (char *)scratch};
+    rt_attention_own_step(rt, a, false, &c, o_before, lse_before);
+}
+
+void parc_attention_grad_step(ParcRt *rt, const ParcAttention *a, float *dq, float *dk,
+                              float *dv, const void *d_o, const void *q, const void *k,
+                              const void *v, const void *o_all, const float *lse_all,
+                              const float *dq_before, float *scratch)
+{
+    DnnCall c = backward_call(d_o, q, k, v, o_all, lse_all, scratch);
+    c.at[DNN_DQ] = dq;
+    c.at[DNN_DK] = dk;
+    c.at[DNN_DV] = dv;
+    rt_attention_own_step(rt, a, true, &c, dq_before, NULL);
+}
+
 void parc_attention_bias_grad(ParcRt *rt, const ParcAttention *a, float *dbias,
                               const void *d_o, const void *q, const void *k,
                               const void *v, const void *o, const float *lse,

@@ -129,11 +129,11 @@ static inline void rt_attention_plan(AttentionPlan *p, const ParcAttention *a,
      * need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16, 32}, {32, 16, 32, 16}};
     int64_t size = d > e ? d : e;
-    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s%s", type_name, (int)d,
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s%s%s%s%s%s%s", type_name, (int)d,
              (int)e, a->causal ? "_causal" : "", window ? "_window" : "",
              a->softcap > 0 ? "_softcap" : "", a->segments ? "_segments" : "",
              a->bias_dims ? "_bias" : "", drop ? "_drop" : "",
-             parts ? "_parts" : "");
+             parts ? "_parts" : "", a->all_t ? "_step" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][size <= 64 ? 0 : size <= 128 ? 1 : 2][i];

@@ -40,11 +40,11 @@ static inline int64_t rt_attention_up(int64_t n, int64_t to)
 
 /* Whether cuDNN supports the call: 16 bits, head sizes that are a multiple of
  * 8, no dropout (whose random numbers would differ from parc's), no window,
- * no softcap, no segments, no bias and no part of the queries. */
+ * no softcap, no segments, no bias, no part of the queries and no step of a ring. */
 static inline bool rt_attention_library(const ParcAttention *a)
 {
     return a->type != PARC_F32 && a->drop <= 0 && a->window <= 0 && a->softcap <= 0 &&
-           !a->segments && !a->bias_dims && !rt_attention_parts(a) && a->d % 8 == 0 &&
+           !a->segments && !a->bias_dims && !rt_attention_parts(a) && !a->all_t && a->d % 8 == 0 &&
            a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
 }
 

@@ -42,6 +42,9 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c);
 /* Runs a call of this shape with parc's own kernels (rt_attention_own.c). */
 void rt_attention_own(ParcRt *rt, const ParcAttention *a, bool backward,
                       const DnnCall *c);
+/* A step of a ring; before, lse_before: o_before and lse_before, or dq_before. */
+void rt_attention_own_step(ParcRt *rt, const ParcAttention *a, bool backward,
+                           const DnnCall *c, const float *before, const float *lse_before);
 /* The gradient of the bias, which has the dims s and t. */
 void rt_attention_own_bias(ParcRt *rt, const ParcAttention *a, float *dbias,
                            const DnnCall *c);

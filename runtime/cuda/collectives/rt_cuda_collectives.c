@@ -370,6 +370,30 @@ void parc_receive(ParcRt *rt, int id, uint32_t axes, int64_t from,
     end_work(&w);
 }
 
+/* ---- shifts of a ring ---------------------------------------------------- */
+
+void parc_shift(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part)
+{
+    Work w = begin_work(rt, id, axes);
+    const RtGroup *g = w.group;
+    int to = (g->index + 1) % g->n, from = (g->index + g->n - 1) % g->n;
+    if (w.comm)
+        group_start(&w);
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        int64_t bytes = p->outer * p->inner * rt_type_size(p->type);
+        if (!w.comm) {
+            copy_rows(&w, at(&w, p->dst), bytes, at(&w, p->src), bytes, 1, bytes);
+            continue;
+        }
+        NCCL(rt, id, ncclSend(at(&w, p->src), (size_t)bytes, RT_NCCL_BYTES, to, w.comm, w.queue));
+        NCCL(rt, id, ncclRecv(at(&w, p->dst), (size_t)bytes, RT_NCCL_BYTES, from, w.comm, w.queue));
+    }
+    if (w.comm)
+        group_end(&w);
+    end_work(&w);
+}
+
 /* ---- all_to_all ---------------------------------------------------------- */
 
 /* One side of the exchange: for each peer j, `rows` runs of `width` bytes,

@@ -42,7 +42,7 @@ static inline int64_t rt_blocks(int64_t n, int64_t each)
  * GPU supports no such grid. */
 bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows);
 
-enum { RT_MOST_ARGUMENTS = 36 };
+enum { RT_MOST_ARGUMENTS = 40 };
 /* Enqueues kernel `symbol` with n arguments, at most RT_MOST_ARGUMENTS. */
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument);

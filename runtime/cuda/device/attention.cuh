@@ -3,8 +3,9 @@
  * Included once for each instance that a program needs.
  * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
  *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
+ *           ATTENTION_RESULT         the type of a pointer to results, which a step also reads
  *           ATTENTION_D, _E          columns of a head of q and k, and of v
- *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _BIAS, _DROP, _PARTS   0 or 1
+ *           ATTENTION_CAUSAL, _WINDOW, _SOFTCAP, _SEGMENTS, _BIAS, _DROP, _PARTS, _RING   0 or 1
  *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
  *                                    (rt_attention_plan.h)
  *
@@ -22,7 +23,7 @@
 #include "attention_shape.h"
 
 /* Whether a query may have no keys. */
-#define ATTENTION_NO_KEYS (ATTENTION_SEGMENTS || ATTENTION_BIAS)
+#define ATTENTION_NO_KEYS (ATTENTION_SEGMENTS || ATTENTION_BIAS || ATTENTION_RING)
 
 /* Adds the bias and masks a tile. `ahead`: the index of the warp's first query, counted from the tile's first
  * key; `keys` keys exist from that one on, and `held` queries; query_segment, key_segment:
@@ -99,9 +100,62 @@ PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
     }
 }
 
+/* Of a step: merges the outputs with those before, whose lse is at lse_before or NULL. Stores
+ * the new lse, and replaces sum by the factor of the outputs; `with` is that of those before.
+ * The arguments else are those of `finish`. */
+PARC_DEVICE void ATTENTION_NAME(merge)(float *lse, const float *lse_before, int held,
+                                       const float *top, float *sum, float *with, float scale2,
+                                       float rate)
+{
+    enum {
+        HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS,
+        DOWN = HALF ? ROWS / 8 : ROWS / 2,
+    };
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = tile_row_of(HALF, ROWS, r);
+        with[r] = lse_before && row < held ? lse_before[row] : ATTENTION_LOWEST;
+    }
+    warp_barrier(); /* all lanes have read what the new lse may overwrite */
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = tile_row_of(HALF, ROWS, r);
+        const float total = row_sum(HALF, sum[r]), old = with[r];
+        const float own = total > 0 ? top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total)
+                                    : ATTENTION_LOWEST;
+        const float high = parc_max(old, own);
+        const int some = high > ATTENTION_LOWEST;
+        const float x = some ? parc_exp(own - high) : 0.0f, y = some ? parc_exp(old - high) : 0.0f;
+        const float all = some ? x + y : 1.0f;
+        if (row < held && tile_column_of(HALF, 0) == 0)
+            lse[row] = some ? high + parc_log(all) : ATTENTION_LOWEST;
+        with[r] = y / all;
+        sum[r] = total > 0 ? x / all / (ATTENTION_DROP ? (1.0f - rate) * total : total) : 0.0f;
+    }
+}
+
+/* Stores the warp's first `held` rows of o, `stride` elements apart, through its rows of `tile`, and
+ * their lse. */
+PARC_DEVICE void ATTENTION_NAME(store)(ATTENTION_RESULT o, float *lse, const float *before,
+                                       const float *lse_before, int held, int64_t stride,
+                                       const float *out, const float *top, float *sum,
+                                       float scale2, float rate, ATTENTION_ELEMENT *tile,
+                                       int tile_row)
+{
+    enum { TYPE = ATTENTION_TYPE, E = ATTENTION_E, ROWS = FORWARD_ROWS };
+#if ATTENTION_RING
+    float with[TYPE != TILE_F32 ? ROWS / 8 : ROWS / 2];
+    ATTENTION_NAME(merge)(lse, lse_before, held, top, sum, with, scale2, rate);
+    tile_store_sums(TYPE, o, before, with, stride, held, E, out, ROWS, E, sum);
+#else
+    ATTENTION_NAME(finish)(lse, held, top, sum, scale2, rate);
+    tile_store(TYPE, o, stride, held, E, ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum, tile,
+               tile_row);
+#endif
+}
+
 PARC_KERNEL(FORWARD_THREADS, FORWARD_BLOCKS)
-ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
-                        float *__restrict__ lse,
+ATTENTION_NAME(forward)(ATTENTION_RESULT o, float *lse,
                         const ATTENTION_ELEMENT *__restrict__ q,
                         const ATTENTION_ELEMENT *__restrict__ k,
                         const ATTENTION_ELEMENT *__restrict__ v,
@@ -134,8 +188,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                                                  ATTENTION_SOFTCAP, ATTENTION_DROP);
     const float scale2 = parc_max(parc_abs(f.scale2), 1e-30f);
     q += ((b * s + at.query) * all + h) * D;
-    k += ((b * t + at.begin) * kv + h / (int)g) * D;
-    v += ((b * t + at.begin) * kv + h / (int)g) * E;
+    k += ((b * t_row + at.begin) * kv + h / (int)g) * D;
+    v += ((b * t_row + at.begin) * kv + h / (int)g) * E;
 
     tile_fill(top, DOWN, ATTENTION_WINDOW || ATTENTION_NO_KEYS ? ATTENTION_LOWEST : -INFINITY);
     tile_fill(sum, DOWN, 0);
@@ -156,7 +210,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         uint32_t kept[(ATTENTION_REGISTERS(ROWS, KEYS) + 31) / 32];
         if (seen && ATTENTION_DROP) {
             const AttentionDrop drop = ATTENTION_DRAWN(b, h);
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first,
+                      !ATTENTION_RING);
         }
         v += KEYS * kv * E;
         k += KEYS * kv * D;
@@ -179,7 +234,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         const AttentionBias part = ATTENTION_BIAS_AT(b, h, warp_first, first);
         ATTENTION_NAME(mask)(score, &part, scale2, near, warp_at - first, keys_all - first,
                              query_segment + b * s + warp_first, at.limit - warp_first,
-                             key_segment + b * t + first);
+                             key_segment + b * t_row + first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
         if (ATTENTION_DROP)
             attention_drop_apply(score, score, kept,
@@ -187,12 +242,11 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         tile_add(TYPE, out, ROWS, E, KEYS, score, exchange, values, v_row);
     }
 
-    ATTENTION_NAME(finish)(lse + at.head * s + warp_first,
-                           at.limit - warp_first, top,
-                           sum, scale2, attention_float(drop_bits));
-    tile_store(TYPE, o + (((int64_t)b * s + warp_first) * all + h) * E,
-               (int64_t)all * E, at.limit - warp_first, E,
-               ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,
-               queries + warp_index() * ROWS * q_row, q_row);
+    const int64_t first = at.head * s + warp_first;
+    const int64_t o_at = (((int64_t)b * s + warp_first) * all + h) * E;
+    ATTENTION_NAME(store)(o + o_at, lse + first, before ? before + o_at : 0,
+                          lse_before ? lse_before + first : 0, at.limit - warp_first,
+                          (int64_t)all * E, out, top, sum, scale2, attention_float(drop_bits),
+                          queries + warp_index() * ROWS * q_row, q_row);
 }
 #undef ATTENTION_NO_KEYS

@@ -25,7 +25,7 @@ PARC_DEVICE ATTENTION_NAME(BiasTile) ATTENTION_NAME(bias_tile)(int b, int all, i
     const int across = (t + KEYS - 1) / KEYS;
     const int i = (int)block_index() / across, head = i / down;
     const AttentionQueries piece =
-        attention_piece(ATTENTION_PARTS, s, i % down / each, first_s, second_s);
+        attention_piece(ATTENTION_PARTS, s, i % down / each, first_s, second_s, 0);
     p.own_b = b;
     p.own_h = all;
     p.key = (int)block_index() % across * KEYS;
@@ -80,7 +80,8 @@ ATTENTION_NAME(grad)(float *__restrict__ dbias, const ATTENTION_ELEMENT *__restr
             uint32_t kept[(REGISTERS + 31) / 32];
             if (ATTENTION_DROP) {
                 const AttentionDrop drop = ATTENTION_DRAWN(b, h);
-                drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, at.key);
+                drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, at.key,
+                          !ATTENTION_RING);
             }
             const AttentionBias part = ATTENTION_BIAS_AT(b, h, warp_first, at.key);
             ATTENTION_NAME(query_weights)(

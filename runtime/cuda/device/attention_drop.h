@@ -20,6 +20,7 @@ typedef struct AttentionDrop {
     uint32_t site;
     int64_t row;  /* index of the head's first query */
     int64_t row_keys; /* padded number of keys of a row */
+    int64_t first_key; /* index of the first key */
 } AttentionDrop;
 
 PARC_DEVICE int64_t drop_number(const int64_t *at)
@@ -36,7 +37,7 @@ PARC_DEVICE void drop_block(const AttentionDrop *d, uint32_t word[4],
                             int64_t query, int64_t key)
 {
     parc_random_block(word, d->key, d->site,
-                      ((d->row + query) * d->row_keys + key) >> 2);
+                      ((d->row + query) * d->row_keys + d->first_key + key) >> 2);
 }
 
 PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
@@ -86,21 +87,24 @@ PARC_DEVICE uint32_t drop_by_key(const AttentionDrop *d, int64_t query,
     return kept;
 }
 
-/* Draws weights in f32 one by one, from register `at` on; returns up to 32
+/* Draws weights one by one, from register `at` on; returns up to 32
  * bits. */
-PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
+PARC_DEVICE uint32_t drop_each(int half, int rows, int columns, int turned,
                                const AttentionDrop *d, int64_t query,
                                int64_t key, int at)
 {
-    int per_row = columns / 16, n = rows * columns / 32;
+    int down = half ? rows / 8 : rows / 2, per_row = rows * columns / 32 / down;
+    int n = rows * columns / 32;
     uint32_t kept = 0;
     PARC_ROLL
     for (int i = at; i < n && i < at + 32; i++) {
-        int r = tile_row_of(0, rows, i / per_row);
-        int c = tile_column_of(0, i % per_row);
+        /* In 16 bits four registers are two rows and two columns. */
+        int of = i / 4 / (columns / 8) * 2 + i / 2 % 2, across = i / 4 % (columns / 8) * 2 + i % 2;
+        int r = tile_row_of(half, rows, half ? of : i / per_row);
+        int c = tile_column_of(half, half ? across : i % per_row);
         int64_t x = query + (turned ? c : r), y = key + (turned ? r : c);
         float drawn =
-            parc_random_at(d->key, d->site, (d->row + x) * d->row_keys + y);
+            parc_random_at(d->key, d->site, (d->row + x) * d->row_keys + d->first_key + y);
         kept |= (drawn < d->rate ? 0u : 1u) << (i - at);
     }
     return kept;
@@ -108,24 +112,25 @@ PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
 
 /* Sets kept[i / 32] to a bit for each register i of a tile [rows, columns] of
  * the warp: 0 if the weight is dropped. `turned`: rows are keys. Loops are not
- * unrolled, because other variables need the registers. */
+ * unrolled, because other variables need the registers. `whole`, a constant: d->first_key is
+ * a multiple of a block of words. */
 PARC_DEVICE void drop_tile(int half, uint32_t *kept, int rows, int columns,
                            int turned, const AttentionDrop *d, int64_t query,
-                           int64_t key)
+                           int64_t key, int whole)
 {
+    const int each = !half || (!whole && d->first_key % 4 != 0);
     int tiles = columns / 8, all = rows / 16 * tiles;
     PARC_UNROLL
     for (int i = 0; i < (rows * columns / 32 + 31) / 32; i++) {
         uint32_t bits = 0;
         PARC_ROLL
-        for (int j = 0; half && j < 8 && i * 8 + j < all; j++) {
+        for (int j = 0; !each && j < 8 && i * 8 + j < all; j++) {
             int m = (i * 8 + j) / tiles * 16, n = (i * 8 + j) % tiles * 8;
             bits |= (turned ? drop_by_key(d, query + n, key + m)
                             : drop_by_query(d, query + m, key + n))
                     << (j * 4);
         }
-        kept[i] = half ? bits
-                       : drop_each(rows, columns, turned, d, query, key, i * 32);
+        kept[i] = each ? drop_each(half, rows, columns, turned, d, query, key, i * 32) : bits;
     }
 }
 

@@ -113,13 +113,20 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
 /* Stores the warp's sums to the first `held` rows of dk and dv, through its
  * own rows of the tiles. dk and dv begin at the warp's first row. */
 PARC_DEVICE void ATTENTION_NAME(key_store)(
-    ATTENTION_ELEMENT *dk, ATTENTION_ELEMENT *dv, const float *k_sum,
+    ATTENTION_RESULT dk, ATTENTION_RESULT dv, const float *k_sum,
     const float *v_sum, ATTENTION_ELEMENT *keys, ATTENTION_ELEMENT *values,
     AttentionFactors f, int part, int64_t kv, int held)
 {
     enum { KEY_SIZES };
     float by[DOWN];
     tile_fill(by, DOWN, f.scale);
+#if ATTENTION_RING
+    tile_store_sums(TYPE, dk + part * D_PART, 0, 0, kv * D, held, D - part * D_PART, k_sum,
+                    ROWS, D_PART, by);
+    tile_fill(by, DOWN, f.keep_scale);
+    tile_store_sums(TYPE, dv + part * E_PART, 0, 0, kv * E, held, E - part * E_PART, v_sum,
+                    ROWS, E_PART, by);
+#else
     tile_store(TYPE, dk + part * D_PART, kv * D, held, D - part * D_PART,
                ATTENTION_VECTORS(TYPE, D), k_sum, ROWS, D_PART, by, keys,
                k_row);
@@ -127,15 +134,15 @@ PARC_DEVICE void ATTENTION_NAME(key_store)(
     tile_store(TYPE, dv + part * E_PART, kv * E, held, E - part * E_PART,
                ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
                v_row);
+#endif
 }
 
 #define ATTENTION_WALKS                                                        \
     ATTENTION_CAUSAL, near, queries_all, (int)g, at.key, KEYS, QUERIES, ATTENTION_PARTS, \
-        first_s, second_s
+        first_s, second_s, ATTENTION_FIRST_KEY
 
 PARC_KERNEL(KEY_THREADS, KEY_BLOCKS)
-ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
-                    ATTENTION_ELEMENT *__restrict__ dv,
+ATTENTION_NAME(key)(ATTENTION_RESULT dk, ATTENTION_RESULT dv,
                     const ATTENTION_ELEMENT *__restrict__ d_o,
                     const ATTENTION_ELEMENT *__restrict__ q,
                     const ATTENTION_ELEMENT *__restrict__ k,
@@ -160,7 +167,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     const AttentionFactors f =
         attention_factors(scale_bits, softcap_bits, drop_bits, ATTENTION_SOFTCAP,
                           ATTENTION_DROP);
-    const int64_t first_row = (at.b * t + at.key) * kv + at.head;
+    const int64_t first_row = (at.b * t_row + at.key) * kv + at.head;
 
     tile_fill(k_sum, ATTENTION_SUMS(TYPE, ROWS, D_PART), 0);
     tile_fill(v_sum, ATTENTION_SUMS(TYPE, ROWS, E_PART), 0);
@@ -198,7 +205,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
             const AttentionDrop drop =
                 ATTENTION_DRAWN(at.b, at.head * g + at_head);
             drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query + at_shift,
-                      at.warp_first);
+                      at.warp_first, !ATTENTION_RING);
         }
         const AttentionBias bias_part =
             ATTENTION_BIAS_AT(at.b, at.head * g + at_head, at_query, at.warp_first);
@@ -206,10 +213,10 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                                 rows + i * 2 * QUERIES, exchange, kept, f,
                                 at.part, at_query + at_shift - at.warp_first, near,
                                 query_segment + at.b * s + at_query, at_limit - at_query,
-                                key_segment + at.b * t + at.warp_first,
+                                key_segment + at.b * t_row + at.warp_first,
                                 keys_all - at.warp_first, &bias_part);
     }
-    const int64_t own_row = (at.b * t + at.warp_first) * kv + at.head;
+    const int64_t own_row = (at.b * t_row + at.warp_first) * kv + at.head;
     ATTENTION_NAME(key_store)(dk + own_row * D, dv + own_row * E, k_sum, v_sum,
                               keys, values, f, at.part, kv,
                               keys_all - at.warp_first);
@@ -222,7 +229,7 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 
 #ifdef QUERY_ROWS
 PARC_KERNEL(QUERY_THREADS, QUERY_BLOCKS)
-ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
+ATTENTION_NAME(query)(ATTENTION_RESULT dq,
                       const ATTENTION_ELEMENT *__restrict__ d_o,
                       const ATTENTION_ELEMENT *__restrict__ q,
                       const ATTENTION_ELEMENT *__restrict__ k,
@@ -250,8 +257,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                           ATTENTION_DROP);
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
     const int64_t first_row = ((int64_t)b * s + at.query) * all + h;
-    k += ((b * t + at.begin) * kv + h / (int)g) * D;
-    v += ((b * t + at.begin) * kv + h / (int)g) * E;
+    k += ((b * t_row + at.begin) * kv + h / (int)g) * D;
+    v += ((b * t_row + at.begin) * kv + h / (int)g) * E;
 
     ATTENTION_NAME(load_pair)(queries, q + first_row * D, d_o + first_row * E,
                               all, at.limit - at.query, QUERIES, 1,
@@ -280,20 +287,27 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
             continue;
         uint32_t kept[(REGISTERS + 31) / 32];
         if (ATTENTION_DROP)
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first);
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, warp_at, first,
+                      !ATTENTION_RING);
         const AttentionBias bias_part = ATTENTION_BIAS_AT(b, h, warp_first, first);
         ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
                                       f, keys_all - first, warp_at - first,
                                       near, query_segment + b * s + warp_first,
                                       at.limit - warp_first,
-                                      key_segment + b * t + first, &bias_part, 0);
+                                      key_segment + b * t_row + first, &bias_part, 0);
         tile_add(TYPE, sum, ROWS, D, KEYS, ds, exchange, tile, k_row);
     }
 
     tile_fill(low, DOWN, f.scale);
-    tile_store(TYPE, dq + (((int64_t)b * s + warp_first) * all + h) * D,
-               (int64_t)all * D, at.limit - warp_first, D,
+    const int64_t dq_at = (((int64_t)b * s + warp_first) * all + h) * D;
+#if ATTENTION_RING
+    tile_fill(mean, DOWN, 1.0f);
+    tile_store_sums(TYPE, dq + dq_at, before ? before + dq_at : 0, mean, (int64_t)all * D,
+                    at.limit - warp_first, D, sum, ROWS, D, low);
+#else
+    tile_store(TYPE, dq + dq_at, (int64_t)all * D, at.limit - warp_first, D,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
+#endif
 }
 #undef QUERY_SIZES
 #endif

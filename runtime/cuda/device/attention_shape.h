@@ -8,6 +8,11 @@
  * bias are constants of an instance, a kernel that is compiled for them; the other
  * parameters are arguments. The elements of a bias are bias_b, bias_h, bias_s and
  * bias_t apart in the direction of a dim; 0 if it does not have the dim.
+ *
+ * Of t_row keys of a sequence in memory the kernel takes t. A step of a ring
+ * (ATTENTION_RING) has one piece of them, which begins at *first_t among all_t;
+ * positions count from there, so that those of queries may be negative. It adds
+ * to `before`, o or dq of the steps before, or NULL; its results are f32.
  */
 #ifndef PARC_ATTENTION_SHAPE_H
 #define PARC_ATTENTION_SHAPE_H
@@ -29,15 +34,20 @@
         int64_t softcap_bits, const int32_t *query_segment,                    \
         const int32_t *key_segment, const float *bias, int64_t bias_b,         \
         int64_t bias_h, int64_t bias_s, int64_t bias_t, int64_t all_s,                \
-        int64_t first_s, int64_t second_s
+        int64_t first_s, int64_t second_s, int64_t t_row, int64_t all_t,             \
+        const int64_t *first_t, const float *before, const float *lse_before
+
+/* Where the keys begin among all. */
+#define ATTENTION_FIRST_KEY (ATTENTION_RING ? first_t[0] : 0)
 
 PARC_DEVICE float attention_float(int64_t bits)
 {
     return parc_from_bits((int32_t)bits);
 }
 
-/* The parameters of dropout for sequence b and head h of s queries. */
-PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
+/* The parameters of dropout for sequence b and head h of s queries; of all t keys those from
+ * first_key on are here, from which queries are counted too. */
+PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t first_key, int64_t b,
                                          int64_t h, int64_t drop_bits,
                                          int64_t site, const int64_t *key,
                                          const int64_t *first_b,
@@ -50,13 +60,15 @@ PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
     d.rate = attention_float(drop_bits);
     d.key = drop_number(key);
     d.site = (uint32_t)site;
-    d.row = ((drop_number(first_b) + b) * heads + head) * s;
+    d.row = ((drop_number(first_b) + b) * heads + head) * s + first_key;
+    d.first_key = first_key;
     d.row_keys = parc_weight_row(t);
     return d;
 }
 
 #define ATTENTION_DRAWN(b, h)                                                  \
-    attention_drop(ATTENTION_PARTS ? all_s : s, t, b, h, drop_bits, site, key, first_b, first_kv,        \
+    attention_drop(ATTENTION_PARTS ? all_s : s, ATTENTION_RING ? all_t : t,                  \
+                   ATTENTION_FIRST_KEY, b, h, drop_bits, site, key, first_b, first_kv,       \
                    first_g, groups, heads)
 
 /* The bias of a tile of head h of sequence b, from query q and key k on. */
@@ -83,9 +95,10 @@ typedef struct AttentionQueries {
 } AttentionQueries;
 
 /* Piece i of s queries. `parts`, a constant: the rank has a part of the queries; of two
- * pieces if second_s is not 0, from first_s and second_s on (ParcAttention). */
+ * pieces if second_s is not 0, from first_s and second_s on (ParcAttention). Numbers among
+ * all are less those of the keys before first_key. */
 PARC_DEVICE AttentionQueries attention_piece(int parts, int s, int i, int64_t first_s,
-                                           int64_t second_s)
+                                           int64_t second_s, int64_t first_key)
 {
     AttentionQueries p = {0, s, 0};
     if (!parts)
@@ -94,7 +107,7 @@ PARC_DEVICE AttentionQueries attention_piece(int parts, int s, int i, int64_t fi
         p.begin = i * (s / 2);
         p.end = p.begin + s / 2;
     }
-    p.shift = (int)(i ? second_s : first_s) - p.begin;
+    p.shift = (int)((i ? second_s : first_s) - first_key) - p.begin;
     return p;
 }
 
@@ -110,17 +123,18 @@ typedef struct AttentionPlace {
 
 /* `all`: heads of a sequence; `step`: keys of a tile; `window`: 0 for none.
  * `causal` is a constant. Of the blocks of a head, those with most keys come
- * first. parts, first_s, second_s: those of attention_piece. */
+ * first. parts, first_s, second_s, first_key: those of attention_piece. */
 PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
                                            int rows, int step, int causal,
                                            int window, int parts, int64_t first_s,
-                                           int64_t second_s)
+                                           int64_t second_s, int64_t first_key)
 {
     AttentionPlace p;
     int pieces = parts && second_s ? 2 : 1;
     int each = (s / pieces + block - 1) / block, blocks = each * pieces;
     int i = (int)block_index(), from_last = blocks - 1 - i % blocks;
-    AttentionQueries piece = attention_piece(parts, s, from_last / each, first_s, second_s);
+    AttentionQueries piece =
+        attention_piece(parts, s, from_last / each, first_s, second_s, first_key);
     p.head = i / blocks;
     p.b = p.head / all;
     p.h = p.head % all;
@@ -136,11 +150,13 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
         p.end = attention_less(p.end, at + block + window - 1);
         p.own_end = attention_less(p.own_end, warp_at + rows + window - 1);
     }
+    if (p.begin >= p.end) /* queries without keys */
+        p.begin = p.end = 0;
     return p;
 }
 #define ATTENTION_PLACE(s, t, all, block, rows, step, window)                   \
     attention_place(s, t, all, block, rows, step, ATTENTION_CAUSAL, window,     \
-                    ATTENTION_PARTS, first_s, second_s)
+                    ATTENTION_PARTS, first_s, second_s, ATTENTION_FIRST_KEY)
 
 /* The part of a block that owns keys and a part of the columns. */
 typedef struct AttentionKeys {
@@ -317,12 +333,14 @@ typedef struct AttentionWalk {
 
 /* The next piece of the queries, or the first one for the next head. */
 PARC_DEVICE void attention_next_piece(AttentionWalk *w, int causal, int window, int s, int key,
-                                      int keys, int64_t first_s, int64_t second_s)
+                                      int keys, int64_t first_s, int64_t second_s,
+                                      int64_t first_key)
 {
+    const int first = causal ? key : key - window + 1;
     w->piece = second_s ? !w->piece : 0;
     w->h += !w->piece;
-    AttentionQueries p = attention_piece(1, s, w->piece, first_s, second_s);
-    w->query = attention_more(p.begin, attention_first(causal, window, key, 1) - p.shift);
+    AttentionQueries p = attention_piece(1, s, w->piece, first_s, second_s, first_key);
+    w->query = causal || window ? attention_more(p.begin, first - p.shift) : p.begin;
     w->end = window ? attention_less(p.end, key + keys + window - 1 - p.shift) : p.end;
     w->limit = p.end;
     w->shift = p.shift;
@@ -331,7 +349,7 @@ PARC_DEVICE void attention_next_piece(AttentionWalk *w, int causal, int window, 
 /* Moves to the next tile of `step` queries; after the last h is g. `parts` is a constant. */
 PARC_DEVICE void attention_next(AttentionWalk *w, int causal, int window, int s, int g,
                                 int key, int keys, int step, int parts, int64_t first_s,
-                                int64_t second_s)
+                                int64_t second_s, int64_t first_key)
 {
     w->query += step;
     if (!parts && w->query >= w->end) {
@@ -339,17 +357,18 @@ PARC_DEVICE void attention_next(AttentionWalk *w, int causal, int window, int s,
         w->h++;
     }
     while (parts && w->query >= w->end && w->h < g)
-        attention_next_piece(w, causal, window, s, key, keys, first_s, second_s);
+        attention_next_piece(w, causal, window, s, key, keys, first_s, second_s, first_key);
 }
 
 /* The first tile; without any h is g. */
 PARC_DEVICE AttentionWalk attention_walk(int causal, int window, int s, int g, int key,
                                          int keys, int step, int parts, int64_t first_s,
-                                         int64_t second_s)
+                                         int64_t second_s, int64_t first_key)
 {
     AttentionWalk w = {-1, -step, 1, -step, s, 0};
     if (parts) {
-        attention_next(&w, causal, window, s, g, key, keys, step, parts, first_s, second_s);
+        attention_next(&w, causal, window, s, g, key, keys, step, parts, first_s, second_s,
+                       first_key);
         return w;
     }
     w.query = attention_first(causal, window, key, step);

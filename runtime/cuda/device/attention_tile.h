@@ -384,6 +384,31 @@ PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
     }
 }
 
+/* Stores sums in f32, row r multiplied by by[r]. Adds `before`, which is as `to`, multiplied by
+ * with[r]; NULL: nothing. */
+PARC_DEVICE void tile_store_sums(int type, float *to, const float *before, const float *with,
+                                 int64_t stride, int limit, int valid, const float *sum,
+                                 int rows, int width, const float *by)
+{
+    const int half = tile_half(type), down = half ? rows / 8 : rows / 2;
+    const int columns = tile_up(width, half ? 16 : 64);
+    PARC_UNROLL
+    for (int r = 0; r < down; r++) {
+        const int row = tile_row_of(half, rows, r);
+        PARC_UNROLL
+        for (int c = 0; c < rows * columns / PARC_WARP / down; c++) {
+            const int column = sum_column_of(half, c);
+            const int64_t at = row * stride + column;
+            float x = sum[tile_register(half, columns, r, c)] * by[r];
+            if (row >= limit || column >= valid)
+                continue;
+            if (before)
+                x += before[at] * with[r];
+            to[at] = x;
+        }
+    }
+}
+
 PARC_DEVICE void tile_store(int type, void *to, int64_t stride, int limit,
                             int valid, int vectors, const float *sum, int rows,
                             int width, const float *by, void *tile,

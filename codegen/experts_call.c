@@ -3,6 +3,9 @@
 #include "codegen/experts_call.h"
 
 #include "codegen/contraction.h"
+#include "ir/analysis/expert_items.h"
+
+#include <math.h>
 
 bool op_is_of_experts(OpKind kind)
 {
@@ -35,7 +38,8 @@ ParcGrouped grouped_call(const Program *p, const Op *op)
                     : weight ? PARC_GROUPED_WEIGHT
                              : PARC_GROUPED_ROWS,
         .groups = type_local_dim(x, m, 0) * type_local_dim(x, m, 1),
-        .x = type_local_dim(x, m, 2), .shards = x->dim[2], .r = x->dim[3], .experts = ends->dim[3],
+        .x = type_local_dim(x, m, 2), .r = x->dim[3], .experts = ends->dim[3],
+        .used = (int64_t)ceil(expert_rows_used(p, op, x->dim[3], x->dim[2])),
         .f = type_local_dim(&y->type, m, 4), .d = type_local_dim(x, m, 4),
         .type = runtime_type(op->arg[0]->type.dtype),
         .out = runtime_type(op->out[0]->type.dtype)};
@@ -43,7 +47,7 @@ ParcGrouped grouped_call(const Program *p, const Op *op)
 
 GroupedSizes grouped_sizes(const ParcGrouped *s)
 {
-    int64_t all = s->shards * s->experts, rows = (s->groups * s->r + all - 1) / all;
+    int64_t rows = (s->groups * s->used + s->experts - 1) / s->experts;
     GroupedSizes z = {s->x * s->experts, rows, s->d, s->f};
     if (s->computes == PARC_GROUPED_Y)
         z.n = s->f, z.k = s->d;

@@ -17,7 +17,9 @@ const Program *program_next(const Program *p)
 
 const char *forward_word(const Program *f)
 {
-    return f->purpose == FOR_LOSS ? "eval" : "outputs";
+    static const char *const word[PURPOSES] = {
+        [FOR_LOSS] = "eval", [FOR_OUTPUTS] = "outputs", [FOR_ROUNDS] = "rounds"};
+    return word[f->purpose];
 }
 
 static void count_program(const Program *p, Numbers *n)

@@ -260,7 +260,7 @@ static Program *make_program(Compilation *c)
     if (!c->o.pipeline.starts)
         return front_end(c);
     Program *p = ir_parse(c->arena, c->diag, c->model);
-    for (int k = 0; p && c->o.no_eval && k < PURPOSES; k++)
+    for (int k = 0; p && c->o.no_eval && k < FOR_ROUNDS; k++)
         p->forward[k] = NULL;
     return p;
 }

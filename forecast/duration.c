@@ -61,7 +61,7 @@ double grouped_seconds(const Machine *m, const ParcGrouped *s, int64_t bytes, do
 {
     bool gradient = s->computes == PARC_GROUPED_WEIGHT, half = s->type != PARC_F32;
     double tile = rt_grouped_rows(s), experts = (double)(s->x * s->experts);
-    double mean = (double)s->r / (double)(s->shards * s->experts);
+    double mean = (double)s->used / (double)s->experts;
     double rows = gradient ? (double)s->f : mean;
     int64_t columns = s->computes == PARC_GROUPED_Y ? s->f : s->d;
     double k = gradient                        ? (double)s->groups * mean

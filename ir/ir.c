@@ -92,11 +92,21 @@ const double *muon_coefficients(const Train *t)
     return t->ns_coefficients.n > 0 ? t->ns_coefficients.v : standard;
 }
 
-int update_first_state(const Train *t)
+int update_first_state(const Op *update)
 {
-    if (t->loss_scale > 0)
-        return UPDATE_GOOD + 1;
-    return train_scales(t) ? UPDATE_FACTOR + 1 : UPDATE_FACTOR;
+    return update->nargs - (update->nouts - 1);
+}
+
+int64_t group_rounds(const Op *group)
+{
+    const int64_t *shape = attr_shape(group)->v;
+    int64_t pairs = type_elements(&group->arg[0]->type) / (shape[0] * shape[1]);
+    return (pairs + shape[3] - 1) / shape[3];
+}
+
+bool program_trains(const Program *p)
+{
+    return p->purpose == FOR_TRAINING || p->purpose == FOR_ROUNDS;
 }
 
 Value *program_output(const Program *p, const char *name)
@@ -107,10 +117,9 @@ Value *program_output(const Program *p, const char *name)
     return NULL;
 }
 
-Value *update_old(const Program *p, const Op *update, int i)
+Value *update_old(const Op *update, int i)
 {
-    return update->arg[i ? update_first_state(&p->train) + i - 1
-                         : UPDATE_PARAM];
+    return update->arg[i ? update_first_state(update) + i - 1 : UPDATE_PARAM];
 }
 
 int ir_param_index(const Program *p, const char *name)
@@ -372,7 +381,7 @@ int64_t ir_trip_count(const Op *op)
     int64_t n = 1;
     for (const Region *r = op->region; r && r->owner; r = r->owner->region)
         if (r->owner->kind == OP_loop)
-            n *= loop_trips(r->owner);
+            n *= loop_usual_trips(r->owner);
     return n;
 }
 

@@ -110,6 +110,8 @@ struct Op {
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
     int cut;              /* loop: the number of its cut into stages; 0: none */
+    bool rounds;          /* loop: its iterations are rounds of experts; a run may end it
+                           * after those that choices need (parc_rounds) */
     bool staged;          /* loop over microbatches: the stages run it in the order
                            * of a timetable (passes/pipeline/timetable.h) */
     const Placement *needs; /* STAGE_PLACED, ops that have a sharding rule: the
@@ -294,10 +296,15 @@ typedef struct Module {
  * as for images and rows of floats. */
 int64_t program_sample_tokens(const Program *p);
 /* The value that result i of an update replaces: the parameter or a state. */
-Value *update_old(const Program *p, const Op *update, int i);
+Value *update_old(const Op *update, int i);
+/* The index of the first state among the operands of an `update`. */
+int update_first_state(const Op *update);
 
 /* The operand of the op `output` with the name; NULL: there is none. */
 Value *program_output(const Program *p, const char *name);
+/* The rounds in which group_rows gives all choices a row: 1, or more if its buffers are
+ * bounded. */
+int64_t group_rounds(const Op *group);
 
 /* What a program computes. A model is compiled to a training step and to
  * forward programs that use its parameters (passes/forward_program.h). */
@@ -305,9 +312,12 @@ typedef enum Purpose {
     FOR_TRAINING, /* loss, gradients, updates */
     FOR_LOSS,     /* the loss of a batch, without dropout */
     FOR_OUTPUTS,  /* the other outputs of one microbatch, without dropout */
+    FOR_ROUNDS,   /* the training step with experts in rounds (passes/microbatch/rounds.c) */
     PURPOSES
 } Purpose;
 extern const char *const purpose_words[]; /* "training", … ends with NULL */
+/* Whether the program has gradients and updates. */
+bool program_trains(const Program *p);
 
 typedef enum Stage {
     STAGE_GLOBAL,      /* after `lower`: no placements */
@@ -493,7 +503,7 @@ void ir_walk(Region *r, OpVisit *visit, void *context);
  * none has the name. */
 const Value *ir_find_value(const Region *r, const char *name);
 /* How many times an op runs per step: the product of the enclosing trip
- * counts. */
+ * counts (loop_usual_trips). */
 int64_t ir_trip_count(const Op *op);
 
 /* ---- ops: ir.c; ops.h has the kinds, attrs.h the attributes -------------- */
@@ -502,6 +512,8 @@ int64_t ir_trip_count(const Op *op);
  * whole model. */
 bool loop_is_microbatches(const Program *p, const Op *op);
 static inline int64_t loop_trips(const Op *op) { return attr_n(op); }
+/* Balanced experts need one round. */
+static inline int64_t loop_usual_trips(const Op *op) { return op->rounds ? 1 : attr_n(op); }
 static inline bool loop_is_stack(const Op *loop, int i) /* of its operands */
 {
     return i >= loop->ncarry && i < loop->ncarry + loop->nstack;

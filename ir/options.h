@@ -39,7 +39,7 @@ typedef enum OptionScope {
 typedef enum OptionTakes {
     TAKES_INT,      /* an integer from `low` to `high` */
     TAKES_NUMBER,   /* a number from `low` to `high` */
-    TAKES_LIMIT,    /* a number above 0, or none, which is stored as 0 */
+    TAKES_LIMIT,    /* a number above 0, at least `low`, or none, which is stored as 0 */
     TAKES_PAIR,     /* two numbers from `low` to below `high`: two doubles */
     TAKES_INTS,     /* one or several integers from `low` to `high`, in ascending
                      * order: a NumberList */

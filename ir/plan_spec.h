@@ -184,6 +184,8 @@ typedef struct ExpertItem {
     const char *const *path; /* the modules that it names and that call their experts */
     int npaths;
     Dispatch dispatch;
+    double buffer; /* rows of a shard, as a multiple of those of balanced experts; 0: as
+                    * many as it can need */
     Loc loc;
 } ExpertItem;
 

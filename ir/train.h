@@ -102,8 +102,9 @@ typedef struct Train {
     Loc loc;
 } Train;
 
-/* Operands of `update`; the states follow. UPDATE_FACTOR exists if
- * train_scales, UPDATE_GOOD if the loss is scaled. */
+/* Operands of `update`; the states follow (update_first_state). UPDATE_FACTOR exists if
+ * train_scales or UPDATE_GOOD does; UPDATE_GOOD if the loss is scaled, or the buffers of
+ * experts may overflow. */
 enum {
     UPDATE_PARAM,
     UPDATE_GRAD,
@@ -130,7 +131,5 @@ Type update_state_type(const Train *t, OptimizerKind k, const Type *param, int i
 /* The coefficients a, b and c of an iteration X = a X + (b G + c G G) X with
  * G = X X'. */
 const double *muon_coefficients(const Train *t);
-/* The index of the first state among the operands of an `update`. */
-int update_first_state(const Train *t);
 
 #endif

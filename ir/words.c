@@ -25,4 +25,4 @@ const char *stream_name(int stream)
     return name[stream];
 }
 
-const char *const purpose_words[] = {"training", "loss", "outputs", NULL};
+const char *const purpose_words[] = {"training", "loss", "outputs", "rounds", NULL};

@@ -1,7 +1,8 @@
 /* forward_program.c: keeps a forward program consistent with its training step.
  *
  * A model is compiled to a training step and to forward programs: FOR_LOSS
- * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch.
+ * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch. (FOR_ROUNDS is a
+ * second training step, for which the same holds but for its gradients and updates.)
  * They run between training steps, on the same ranks and in the same arena, and
  * read the same parameters. Each is a Program of its own, which the frontend
  * lowers without dropout; the pipeline runs every pass on the training step
@@ -28,6 +29,7 @@
 #include "passes/forward_program.h"
 
 #include "ir/analysis/alias.h"
+#include "ir/options.h"
 
 #include <string.h>
 
@@ -85,6 +87,15 @@ const char *forward_differs(const Program *p)
     return NULL;
 }
 
+/* A step that cannot be repeated in rounds needs buffers for all rows. */
+static void refuse_rounds(Program *p, const char *what)
+{
+    diag_error(p->diag, p->plan.experts.item->loc, "'%s' would have another layout in a step that "
+               "computes experts in rounds", what);
+    diag_help(p->diag, "write '%s=none' after the modules in the clause %s",
+              option_name(OPTION_buffer), clause_name(CL_EXPERT_PARALLEL));
+}
+
 void forward_drop(Program *p)
 {
     for (int k = 0; k < PURPOSES; k++) {
@@ -92,6 +103,8 @@ void forward_drop(Program *p)
             p->forward[k] ? forward_differs(p->forward[k]) : NULL;
         if (!what)
             continue;
+        if (k == FOR_ROUNDS)
+            refuse_rounds(p, what);
         diag_note(p->diag, (Loc){0},
                   "the program has no %s: '%s' would have another layout there "
                   "than in the training step",

@@ -56,10 +56,13 @@ static const char *statements(const Program *f)
 
 static void program(Out *o, const Program *f)
 {
+    static const char *const name[PURPOSES] = {[FOR_LOSS] = "evaluation",
+                                               [FOR_OUTPUTS] = "outputs",
+                                               [FOR_ROUNDS] = "rounds"};
     Arena *a = f->arena;
     int64_t more = raised(f);
     out_line(o, "  %-11s %s per rank at the peak%s, %sflop per run",
-             f->purpose == FOR_LOSS ? "evaluation" : "outputs",
+             name[f->purpose],
              bytes_text(a, f->memory->peak),
              more ? arena_printf(a, ", %s more than the training step",
                                  bytes_text(a, more))

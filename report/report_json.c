@@ -61,6 +61,10 @@ static const Measure measure[] = {
     {"memory.lower_bound", "bytes", rank, NULL},
     {"memory.host", "bytes", rank, NULL},
     {"memory.staging", "bytes", rank, NULL},
+    {"experts.shards", "shards of the experts", whole, NULL},
+    {"experts.rows", "rows of a shard in a group of tokens", whole, NULL},
+    {"experts.choices", "choices of a group of tokens", whole, NULL},
+    {"experts.rounds", "rounds", whole, NULL},
     {"at_peak.bytes", "bytes", rank, NULL},
     {"transfers.bytes", "bytes", rank, "call"},
     {"transfers.count", "calls", rank, "step"},
@@ -438,6 +442,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     report_json_groups(o, p);
     json_work(o, p);
     json_memory(o, p);
+    report_json_experts(o, p);
     transfers(o, p);
     json_warnings(o, p, warnings);
     report_json_forward(o, p);

@@ -50,7 +50,7 @@ static void values_cell(Out *o, const Option *of)
         out(o, "%s", range_text(o->arena, of));
         return;
     case TAKES_LIMIT:
-        out(o, "number above 0, `none`");
+        out(o, "number %s %g, `none`", of->low > 0 ? "of at least" : "above", of->low);
         return;
     case TAKES_PAIR:
         out(o, "two numbers from %g to below %g", of->low, of->high);

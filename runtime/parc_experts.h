@@ -39,13 +39,14 @@ typedef enum ParcGroupedResult {
     PARC_GROUPED_Y, PARC_GROUPED_ROWS, PARC_GROUPED_WEIGHT
 } ParcGroupedResult;
 
-/* The product of a rank, which has x of `shards` shards of the experts.
+/* The product of a rank, which has x shards of the experts. Of the r rows of a shard in a group
+ * `used` have a pair if all shards get equally many.
  * rows [groups, x, r, d] and weight [x experts, f, d] -> y [groups, x, r, f]: each row times the
  * transposed matrix of its expert, for the rows that `ends` [groups, x, experts] gives it. Others
  * are neither read nor written. The operands have one type; sums are in f32. */
 typedef struct ParcGrouped {
     ParcGroupedResult computes;
-    int64_t groups, x, shards, r, experts, f, d;
+    int64_t groups, x, used, r, experts, f, d;
     ParcType type, out; /* of the operands, and of what is computed */
 } ParcGrouped;
 

@@ -263,12 +263,12 @@ typedef struct ParcScalars {
     int64_t random;          /* i64[]: the key of random numbers */
 } ParcScalars;
 
-/* A forward program: the model's forward pass without dropout, gradients and
- * optimizer. It reads the parameters and low-precision copies of the training
- * step at their offsets and never writes them or optimizer states. It uses all
- * other bytes of the arena, including the training step's inputs, constants and
- * outputs: the training step's init must run again before the next training
- * step. A session is begin(), then any number of run() with new inputs.
+/* A program beside the training step. `rounds` is a training step too, which computes experts
+ * in rounds. The others are forward programs: the model's forward pass without dropout,
+ * gradients and optimizer. They read the parameters and low-precision copies of the
+ * training step at their offsets and never write them or optimizer states. All use the
+ * memory of the training step that nothing keeps between steps, with its inputs and
+ * outputs. A session is begin(), then any number of run() with new inputs.
  * Collectives, statements (ParcWork), kernels and events of all programs are
  * in the tables of ParcModel and have distinct numbers. */
 typedef struct ParcProgram {
@@ -353,6 +353,7 @@ typedef struct ParcModel {
     void (*step)(ParcRt *rt);
     const ParcProgram *eval;    /* the loss of one batch (microbatches as in
                                 training), without outputs */
+    const ParcProgram *rounds; /* what repeats a step that overflows; NULL: none can */
     const ParcProgram *outputs; /* the outputs of one microbatch, without loss;
                                 NULL: forward returns only the loss */
     const char *file_prefix; /* with `names hf`: names of files may lack this
@@ -423,6 +424,10 @@ void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
  * (one index for all of them together). It is used by --trace and messages;
  * without --trace it costs little. */
 void parc_mark(ParcRt *rt, int i, int64_t iteration);
+
+/* How many of at most `most` rounds of experts the program runs. If some rows have no place in
+ * them, it changes nothing, and runs again with more. */
+int64_t parc_rounds(const ParcRt *rt, int64_t most);
 
 /* CPU, before the optimizer: returns false, on all ranks, if the loss at this offset is not
  * finite and has no scale. The step ends there; the runtime executes it a

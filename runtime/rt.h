@@ -196,6 +196,8 @@ struct ParcRt {
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
     double lr;                 /* learning rate of the current step */
+    double overflow;           /* RtRecord.overflow of the current step */
+    int64_t rounds;            /* of experts, in programs that have them: at least 1 */
     int64_t updates;           /* number of steps that have updated
                                   parameters */
     RtScale scale;

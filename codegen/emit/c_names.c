@@ -10,7 +10,7 @@
 /* Names that loop variables have: "layer", "micro_2", "next", "i0". */
 static bool is_loop_variable(const char *name)
 {
-    static const char *const word[] = {"layer", "micro", "chunk", "next",
+    static const char *const word[] = {"layer", "micro", "chunk", "round", "next",
                                        "stage", "cut", "iteration"};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         size_t n = strlen(word[i]);

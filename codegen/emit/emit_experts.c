@@ -53,7 +53,7 @@ static void emit_product(Emitter *e, const Op *op)
     out_code(e->o,
              "parc_grouped_matmul(rt, &(ParcGrouped){%s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
              "%s, %s}, %s, %s, %s, %s, %s, %lld);",
-             computes[s.computes], (long long)s.groups, (long long)s.x, (long long)s.shards,
+             computes[s.computes], (long long)s.groups, (long long)s.x, (long long)s.used,
              (long long)s.r,
              (long long)s.experts, (long long)s.f, (long long)s.d,
              c_parc_type(op->arg[0]->type.dtype), c_parc_type(op->out[0]->type.dtype),

@@ -89,9 +89,10 @@ static void write_run(Out *o, const Actions *list, bool stage, int at,
 }
 
 /* `stage`: actions have it. */
-static void write_rank(Out *o, const Actions *list, int rank, bool stage)
+static void write_rank(Emitter *e, const Actions *list, int rank, bool stage)
 {
-    out_line(o, "static const ParcRun order_%d[] = {", rank);
+    Out *o = e->o;
+    out_line(o, "static const ParcRun %sorder_%d[] = {", emitter_own(e), rank);
     o->indent = OUT_INDENT;
     for (int at = 0; at < list->n;) {
         Period p = best_period(list, at);
@@ -116,11 +117,12 @@ void emit_order(Emitter *e)
              "actions, how often it");
     out_line(e->o, " * comes, and by how many microbatches it is later each time. */");
     for (int r = 0; r < t.nranks; r++)
-        write_rank(e->o, &t.rank[r], r, t.nstages > t.nranks);
-    out_line(e->o, "static const ParcRun *const order[] = {");
+        write_rank(e, &t.rank[r], r, t.nstages > t.nranks);
+    const char *own = emitter_own(e);
+    out_line(e->o, "static const ParcRun *const %sorder[] = {", own);
     for (int r = 0; r < t.nranks; r++)
-        out_line(e->o, "    order_%d,", r);
+        out_line(e->o, "    %sorder_%d,", own, r);
     out_line(e->o, "};");
-    out_line(e->o, "const ParcPipeline pipeline = {%s, order, %d};",
-             axes_expression(e, 1u << pipeline_axis(e->p)), t.nstages);
+    out_line(e->o, "const ParcPipeline %spipeline = {%s, %sorder, %d};", own,
+             axes_expression(e, 1u << pipeline_axis(e->p)), own, t.nstages);
 }

@@ -164,6 +164,8 @@ static const char *last_text(Emitter *e, const Op *loop)
 {
     Arena *a = e->p->arena;
     int64_t n = loop->cut ? equal_iterations(e, loop->cut) : loop_trips(loop);
+    if (loop->rounds)
+        return arena_printf(a, "parc_rounds(rt, %lld) - 1", (long long)n);
     if (n >= 0)
         return arena_printf(a, "%lld", (long long)(n - 1));
     return arena_printf(a, "%s - 1", own_iterations(e, loop->cut));

@@ -17,6 +17,22 @@
 #include "ir/plan/pipeline.h"
 #include "ir/plan/ranges.h"
 
+/* The names of the tables of a staged loop, if the program has one. */
+static void loop_names(Emitter *e)
+{
+    const char *own = emitter_own(e);
+    if (e->memory->nrotations)
+        out_line(e->o, "\n/* By stage: how many microbatches it has tensors of at one time. "
+                 "*/");
+    for (int i = 1; i <= e->memory->nrotations; i++)
+        out_line(e->o, "extern const int64_t %sbuffers_%d[]%s;", own, i,
+                 rank_stages(e->p) == 1 ? "" : arena_printf(e->p->arena,
+                                                            ", %sfirst_%d[]", own, i));
+    if (pipeline_loop(e->p))
+        out_line(e->o, "\n/* What each rank of the pipeline does. */\n"
+                 "extern const ParcPipeline %spipeline;", own);
+}
+
 void emit_stage_names(Emitter *e)
 {
     const Mesh *m = &e->p->mesh;
@@ -31,16 +47,9 @@ void emit_stage_names(Emitter *e)
         out_line(e->o, "\n/* The rank's layers that precede those of a stage. */");
     for (int i = 1; i <= m->ncuts && rank_stages(e->p) > 1; i++)
         out_line(e->o, "extern const int64_t row_%d[];", i);
-    if (e->memory->nrotations)
-        out_line(e->o, "\n/* By stage: how many microbatches it has tensors of at one time. "
-                 "*/");
-    for (int i = 1; i <= e->memory->nrotations; i++)
-        out_line(e->o, "extern const int64_t buffers_%d[]%s;", i,
-                 rank_stages(e->p) == 1 ? "" : arena_printf(e->p->arena,
-                                                            ", first_%d[]", i));
-    if (pipeline_loop(e->p))
-        out_line(e->o, "\n/* What each rank of the pipeline does. */\n"
-                 "extern const ParcPipeline pipeline;");
+    for (Emitter *f = e; f; f = f->next)
+        if (!f->of)
+            loop_names(f);
 }
 
 /* "const int64_t cut_1[] = {0, 5, 8};" */
@@ -62,11 +71,28 @@ static void tables_of_ranks(Emitter *e)
             list[s] = stage_row(e->p, i, s);
         numbers(e, "row", i, list, nstages + ranks);
     }
+}
+
+/* The tables of a staged loop, if the program has one. */
+static void tables_of_loop(Emitter *e)
+{
+    Arena *a = e->p->arena;
+    int nstages = pipeline_stage_count(e->p);
+    int64_t *list = NEW_ARRAY(a, int64_t, nstages + 1);
+    const char *buffers = arena_printf(a, "%sbuffers", emitter_own(e));
+    const char *first = arena_printf(a, "%sfirst", emitter_own(e));
     for (int i = 1; i <= e->memory->nrotations; i++) {
         for (int s = 0; s < nstages; s++)
-            list[s] = rotation_first(e->p, i, s);
-        numbers(e, "first", i, list, nstages);
+            list[s] = rotation_modulo(e->p, i, s);
+        numbers(e, buffers, i, list, nstages);
     }
+    for (int i = 1; i <= e->memory->nrotations && rank_stages(e->p) > 1; i++) {
+        for (int s = 0; s < nstages; s++)
+            list[s] = rotation_first(e->p, i, s);
+        numbers(e, first, i, list, nstages);
+    }
+    if (pipeline_loop(e->p))
+        emit_order(e);
 }
 
 /* "SHARED_dp + INT64_C(64)": where a range begins. */
@@ -107,15 +133,10 @@ void emit_stage_tables(Emitter *e)
         return;
     for (int i = 0; i < m->ncuts; i++)
         numbers(e, "cut", i + 1, m->cut[i].begin, nstages + 1);
-    int64_t *modulo = NEW_ARRAY(e->p->arena, int64_t, nstages + 1);
-    for (int i = 1; i <= e->memory->nrotations; i++) {
-        for (int s = 0; s < nstages; s++)
-            modulo[s] = rotation_modulo(e->p, i, s);
-        numbers(e, "buffers", i, modulo, nstages);
-    }
     if (rank_stages(e->p) > 1)
         tables_of_ranks(e);
     ranges(e, (int)m->size[axis]);
-    if (pipeline_loop(e->p))
-        emit_order(e);
+    for (Emitter *f = e; f; f = f->next)
+        if (!f->of)
+            tables_of_loop(f);
 }

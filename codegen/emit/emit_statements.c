@@ -102,7 +102,7 @@ static void result(Emitter *e, const Statement *w, Value *v)
     by_loop(e, w, at, "stride", at->stride);
     by_loop(e, w, at, "modulo", at->modulo);
     if (at->rotation)
-        out(o, ", .buffers = buffers_%d", at->rotation);
+        out(o, ", .buffers = %sbuffers_%d", emitter_own(e), at->rotation);
     if (at->rotation && rank_stages(e->p) > 1)
         shifts(e, at);
     if (!at->nstrides && type_cut(&v->type))
@@ -136,6 +136,7 @@ static void statement_row(Emitter *e, const Statement *w, int number)
         number, c_string_body(a, w->id), w->kind,
         e->p->purpose == FOR_LOSS      ? "evaluation"
         : e->p->purpose == FOR_OUTPUTS ? "outputs"
+        : e->p->purpose == FOR_ROUNDS  ? "rounds"
                                        : phase_name(w->op->phase));
     out(o, "     .path = \"%s\", .source = \"%s\",\n",
         c_string_body(a, w->op->path),

@@ -9,6 +9,8 @@
  *                    (ParcProgram), and the parts of eval_run. One that repeats
  *                    another program calls the functions of the other where
  *                    their statements are the same
+ *   rounds_run       the same of a training step in rounds, which calls
+ *                    rounds_forward, rounds_backward and rounds_optimizer
  *
  * emit_region (emit_streams.c) emits the statements, waits, records and barriers
  * of a region in their order.
@@ -35,8 +37,8 @@ static void training_function(Emitter *e, const char *name, Phase phase)
     function_end(e, &f, name, f.enclosing);
 }
 
-/* A function of a forward program, "eval_run"; without a phase that which
- * creates descriptors. */
+/* A function of a program beside the training step, "eval_run"; without a phase that
+ * which creates descriptors. */
 static const char *forward_function(Emitter *e, const char *what,
                                     const Phase *phase)
 {
@@ -50,6 +52,39 @@ static const char *forward_function(Emitter *e, const char *what,
                           "ParcRt *rt", "", f.enclosing);
 }
 
+/* Writes the function that calls those of the phases; `word`: "", or "rounds_". */
+static void step_function(Emitter *e, const char *name, const char *word)
+{
+    const char *loss = value_offset(e, program_output(e->p, "loss"));
+    out(e->o,
+        "\nvoid %s(ParcRt *rt)\n{\n"
+        "    %sforward(rt);\n"
+        "    %sbackward(rt);\n%s"
+        "    %soptimizer(rt);\n}\n",
+        name, word, word,
+        e->cuda ? ""
+                : arena_printf(e->p->arena, "    if (parc_goes_on(rt, %s)) /* the loss is "
+                               "finite */\n    ", loss),
+        word);
+    out_line(&e->files->model_h, "void %s(ParcRt *rt);", name);
+}
+
+/* The phases of a program that trains in rounds, and the function that calls them. */
+static const char *rounds_function(Emitter *e)
+{
+    static const Phase phase[] = {PH_FORWARD, PH_BACKWARD, PH_OPTIMIZER};
+    const char *word = e->word;
+    for (int i = 0; i < 3; i++) {
+        const char *name = arena_printf(e->p->arena, "%s_%s", word, phase_name(phase[i]));
+        e->word = name;
+        training_function(e, name, phase[i]);
+    }
+    e->word = word;
+    const char *run = arena_printf(e->p->arena, "%s_run", word);
+    step_function(e, run, arena_printf(e->p->arena, "%s_", word));
+    return run;
+}
+
 /* The functions of the forward program of f. Where it repeats another program,
  * it reads that program's constants; those of the training step exist from the
  * start on. */
@@ -57,7 +92,8 @@ static void forward_functions(Emitter *f)
 {
     static const char *const meaning[PURPOSES] = {
         [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout",
-        [FOR_OUTPUTS] = "The model's outputs for one microbatch"};
+        [FOR_OUTPUTS] = "The model's outputs for one microbatch",
+        [FOR_ROUNDS] = "A training step that overflowed the buffers of experts, in rounds"};
     Emitter *e = f->of ? f->of : f;
     Out *to = e->o, text, parts;
     out_init(&text, e->p->arena);
@@ -66,7 +102,8 @@ static void forward_functions(Emitter *f)
     e->word = forward_word(f->p);
     e->parts = &parts;
     e->repeat = f->of ? repeat_of(f->p) : NULL;
-    f->run = forward_function(e, "run", &(Phase){PH_FORWARD});
+    f->run = program_trains(f->p) ? rounds_function(e)
+                                  : forward_function(e, "run", &(Phase){PH_FORWARD});
     e->parts = NULL;
     e->repeat = NULL;
     f->init = f->of ? "NULL" : forward_function(e, "init", NULL);
@@ -81,20 +118,6 @@ static void forward_functions(Emitter *f)
     else
         out_line(to, "\n/* %s: %s. */", meaning[f->p->purpose], f->run);
     out_bytes(to, text.text, text.size);
-}
-
-static void step_function(Emitter *e)
-{
-    const char *loss = value_offset(e, program_output(e->p, "loss"));
-    out(e->o,
-        "\nvoid step(ParcRt *rt)\n{\n"
-        "    forward(rt);\n"
-        "    backward(rt);\n%s"
-        "    optimizer(rt);\n}\n",
-        e->cuda ? ""
-                : arena_printf(e->p->arena, "    if (parc_goes_on(rt, %s)) /* the loss is "
-                               "finite */\n    ", loss));
-    out_line(&e->files->model_h, "void step(ParcRt *rt);");
 }
 
 void emit_step_functions(Emitter *e)
@@ -115,7 +138,7 @@ void emit_step_functions(Emitter *e)
     training_function(e, "backward", PH_BACKWARD);
     training_function(e, "optimizer", PH_OPTIMIZER);
     e->parts = NULL;
-    step_function(e);
+    step_function(e, "step", "");
     emit_matmul_table(e);
     emit_conv_table(e);
     training_function(e, "init_constants", PH_INIT);

@@ -114,8 +114,8 @@ static const char *action_slot(Emitter *e, const Op *op)
     int64_t number = e->first.events + attr_event(op);
     if (awaits && attr_rotation(op)) {
         e->uses_stage = true;
-        micro = arena_printf(a, "(%s + %lld - buffers_%lld[stage])", micro,
-                             (long long)slots, (long long)attr_rotation(op));
+        micro = arena_printf(a, "(%s + %lld - %sbuffers_%lld[stage])", micro, (long long)slots,
+                             emitter_own(e), (long long)attr_rotation(op));
     } else if (awaits && attr_back(op)) {
         micro = arena_printf(a, "(%s + %lld)", micro,
                              (long long)(slots - attr_back(op)));
@@ -246,8 +246,8 @@ static void emit_staged_loop(Emitter *e, const Op *loop)
     out_line(e->o, "/* The forward and backward passes of all microbatches: the rank's row of "
              "the table. */");
     out_line(e->o, "ParcAction action;");
-    out_open(e->o, "for (int64_t i = 0; parc_action(rt, &pipeline, i, &action); "
-             "i++) {");
+    out_open(e->o, "for (int64_t i = 0; parc_action(rt, &%spipeline, i, &action); "
+             "i++) {", emitter_own(e));
     out_open(e->o, "switch (action.kind) {");
     for (int i = 0; i < n; i++)
         out_line(e->o, "case PARC_%s: %sbreak;", actions[i].kind, call[i]);
@@ -397,7 +397,7 @@ static bool is_of_stages(const Emitter *e, const Op *op)
  * begin of the region on, if it has several; NULL: none. */
 static const Op *last_of_stages(const Emitter *e, const Region *r, const Phase *phase)
 {
-    bool forward = e->repeat || e->p->purpose != FOR_TRAINING;
+    bool forward = e->repeat || !program_trains(e->p);
     const Op *last = NULL;
     if (rank_stages(e->p) == 1 || !forward || r != pipeline_forward_region(e->p))
         return NULL;

@@ -44,6 +44,7 @@ const char *loop_kind(const Program *p, const Op *loop)
 {
     return loop_is_microbatches(p, loop)         ? "micro"
            : loop_has_forward_and_backward(loop) ? "chunk"
+           : loop->rounds                        ? "round"
            : loop->phase == PH_OPTIMIZER && loop->nstack == 0 ? "iteration"
                                                  : "layer";
 }
@@ -82,6 +83,11 @@ static void number_ops(Emitter *e)
     }
 }
 
+const char *emitter_own(const Emitter *e)
+{
+    return e->p->training ? arena_printf(e->p->arena, "%s_", forward_word(e->p)) : "";
+}
+
 /* A block of a forward program that is a block of the training step has its
  * name; the others have the program's word before it. */
 static void name_blocks(Emitter *e, const Emitter *training)
@@ -94,7 +100,7 @@ static void name_blocks(Emitter *e, const Emitter *training)
         else if (training)
             e->block_name[i] = c_name(
                 e->block_names,
-                arena_printf(a, "%s_%s", forward_word(e->p), b->name));
+                arena_printf(a, "%s%s", emitter_own(e), b->name));
         else
             e->block_name[i] = c_name(e->block_names, b->name);
     }
@@ -247,11 +253,11 @@ const char *value_row_offset(Emitter *e, Value *v)
         const char *iteration = e->loop_name[at->loop[i]->id];
         if (at->rotation && at->loop[i]->staged) {
             e->uses_stage = true;
-            iteration = arena_printf(a, "%s %% buffers_%d[stage]", iteration,
-                                     at->rotation);
+            iteration = arena_printf(a, "%s %% %sbuffers_%d[stage]", iteration,
+                                     emitter_own(e), at->rotation);
             if (rank_stages(e->p) > 1)
-                iteration = arena_printf(a, "(first_%d[stage] + %s)", at->rotation,
-                                         iteration);
+                iteration = arena_printf(a, "(%sfirst_%d[stage] + %s)", emitter_own(e),
+                                         at->rotation, iteration);
         } else if (at->rotation && stage_first_row(e, at->loop[i]->cut)) {
             iteration = arena_printf(a, "(%s - %s)", iteration,
                                      stage_first_row(e, at->loop[i]->cut));

@@ -89,7 +89,11 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda);
 
-/* What a loop is over: "micro", "chunk", "iteration" (of Muon) or "layer". */
+/* What tables of the program's pipeline begin with: "" for those of the training step,
+ * "rounds_". */
+const char *emitter_own(const Emitter *e);
+
+/* What a loop is over: "micro", "chunk", "round", "iteration" (of Muon) or "layer". */
 const char *loop_kind(const Program *p, const Op *loop);
 
 /* Of the rank's layers the number of the stage's first one, as a C expression; NULL:

@@ -127,8 +127,7 @@ static void describe_grouped(const Program *p, const Op *op, Statement *x)
     x->calls = 1;
     for (int i = 0; i < 3; i++)
         x->type[i] = (i < 2 ? op->arg[i] : op->out[0])->type.dtype;
-    x->flops = 2 * (double)(s.groups * s.x * s.r) * (double)s.f * (double)s.d /
-               (double)s.shards;
+    x->flops = 2 * (double)(s.groups * s.x * s.used) * (double)s.f * (double)s.d;
     x->detail = arena_printf(p->arena, "%lld experts", (long long)z.batch);
 }
 

@@ -9,6 +9,7 @@
  *   plan experts(dp, ep) { expert_parallel ep { layers.*.moe } } on 4x2, batch 64
  *   gather       g = 4, x = 2        all_to_all   g = 8, x = 2
  */
+#include <math.h>
 #include <string.h>
 
 #include "frontend/lower/lower.h"
@@ -73,6 +74,12 @@ const PlanItem *lower_expert_item(const Lower *l, const char *path)
 /* The axis of the context has two pieces of each sequence (passes/sharding/plan.c). */
 enum { SEQUENCE_PIECES = 2 };
 
+int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs)
+{
+    double rows = ceil(g->buffer * (double)pairs / (double)g->shards);
+    return g->buffer > 0 && rows < (double)pairs ? (int64_t)rows : pairs;
+}
+
 ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids)
 {
     const Mesh *m = &l->p->mesh;
@@ -91,5 +98,6 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *i
     return (ExpertGroups){
         .batch = common_divisor(ids->dim[0], micro * mesh_group(m, batch)),
         .sequence = common_divisor(ids->dim[1], pieces * mesh_group(m, context)),
-        .shards = mesh_group(m, experts), .loc = planned ? planned->item->loc : (Loc){0}};
+        .shards = mesh_group(m, experts), .buffer = planned ? planned->experts.buffer : 0,
+        .loc = planned ? planned->item->loc : (Loc){0}};
 }

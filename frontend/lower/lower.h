@@ -265,10 +265,13 @@ const PlanItem *lower_expert_item(const Lower *l, const char *path);
  * sequences, and how many shards the experts have. */
 typedef struct ExpertGroups {
     int64_t batch, sequence, shards;
+    double buffer; /* Experts.buffer */
     Loc loc; /* of the item of the plan; its file is 0 without one */
 } ExpertGroups;
 /* For experts called in the module with this path, of choices `ids` [batch, seq, k]. */
 ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids);
+/* The rows of a shard for the pairs of a group. */
+int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs);
 
 /* The runs of an array of n elements of a class; `path` has no index. */
 LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);

@@ -174,7 +174,7 @@ Datum builtin_attention(const BuiltinCall *c)
     attr[op_attr_index(OP_attention, ATTR_bias)].i = bias_dims;
     Datum args[7] = {c->arg[0], c->arg[1], c->arg[2]};
     int n = 3;
-    if (rate > 0 && c->l->p->purpose == FOR_TRAINING) {
+    if (rate > 0 && program_trains(c->l->p)) {
         attr[5].f = rate;
         attr[6].i = c->l->sites++;
         attr[7].l = (AttrList){3, {q->type.dim[0], k->type.dim[2],

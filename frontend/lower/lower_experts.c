@@ -4,8 +4,8 @@
  *   h = grouped_matmul(gather_rows(x, pair, row), weight, ends)
  *   y = combine_rows(h, pair, row)
  *
- * The plan says how many groups of tokens and shards of experts there are; a shard has a row for
- * each pair of a token of the group and a choice.
+ * The plan says how many groups of tokens and shards of experts there are, and how many rows a
+ * shard has for the pairs of a token of the group and a choice.
  */
 #include "frontend/lower/lower.h"
 
@@ -27,7 +27,8 @@ Datum builtin_group_rows(const BuiltinCall *c)
     if (experts % g.shards)
         return lower_poison(c->l, g.loc, NULL, "%lld ranks cannot split %lld experts",
                             (long long)g.shards, (long long)experts);
-    Attr attr[MAX_ATTRS] = {{.l = {5, {g.batch, g.sequence, g.shards, pairs, experts / g.shards}}}};
+    int64_t rows = lower_expert_rows(&g, pairs);
+    Attr attr[MAX_ATTRS] = {{.l = {5, {g.batch, g.sequence, g.shards, rows, experts / g.shards}}}};
     Datum *item = NEW_ARRAY(c->l->arena, Datum, 4);
     Datum args[] = {c->arg[0], datum_tensor(ir_full(&c->l->b, 0, DT_I32, 0, NULL))};
     item[0] = lower_op(c->l, c->call->loc, "group rows by", OP_group_rows, 2, args, attr);
@@ -37,8 +38,8 @@ Datum builtin_group_rows(const BuiltinCall *c)
     for (int i = 1; i < op->nouts; i++)
         item[i] = datum_tensor(op->out[i]);
     item[0].below = pairs;
-    item[1].below = pairs * g.shards;
-    item[2].below = pairs + 1;
+    item[1].below = rows * g.shards;
+    item[2].below = rows + 1;
     return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = op->nouts};
 }
 

@@ -236,7 +236,7 @@ static Datum lower_name(Lower *l, const Expr *e)
         return datum_int(x > 1 || o != &option_rows[OPTION_accumulate] ? x : 1);
     }
     if (strcmp(e->name, "training") == 0 && !l->frame->members)
-        return datum_bool(l->p->purpose == FOR_TRAINING);
+        return datum_bool(program_trains(l->p));
     if (eval_word(e->name, &d))
         return d;
     unknown_name(l, e);

@@ -83,7 +83,7 @@ bool lower_takes_update(Lower *l, const Stmt *s)
     int candidate = updated_state(l, s);
     if (candidate < 0)
         return false;
-    if (l->p->purpose == FOR_TRAINING)
+    if (program_trains(l->p))
         return is_updated_once(l, s, candidate);
     if (!was_trained(l, s))
         lower_error(l, s->loc, "updates take effect in training only",

@@ -325,7 +325,7 @@ static void finish_program(Lower *l)
     lower_assign_states(l);
     if (l->outputs > 0 || l->update.n > 0)
         ir_eliminate_dead(l->p);
-    if (l->p->purpose != FOR_TRAINING)
+    if (!program_trains(l->p))
         drop_unused_inputs(l->p);
 }
 
@@ -400,6 +400,16 @@ static Program *lower_forward(const Lower *of, Purpose purpose)
     return l->p;
 }
 
+/* Whether the model needs the program of this purpose beside its training step. */
+static bool is_wanted(const Lower *l, Purpose purpose)
+{
+    for_ops(op, l->p->step)
+        if (purpose == FOR_ROUNDS && op->kind == OP_group_rows && group_rounds(op) > 1)
+            return true;
+    return purpose != FOR_ROUNDS && l->options->forward &&
+           (purpose == FOR_LOSS || l->outputs > 0);
+}
+
 Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options)
 {
@@ -416,8 +426,8 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
         return NULL;
     warn_unused(l);
     finish_program(l);
-    for (int k = FOR_LOSS; options->forward && k < PURPOSES; k++) {
-        if (k == FOR_OUTPUTS && l->outputs == 0)
+    for (int k = FOR_LOSS; k < PURPOSES; k++) {
+        if (!is_wanted(l, (Purpose)k))
             continue;
         l->p->forward[k] = lower_forward(l, (Purpose)k);
         if (!l->p->forward[k])

@@ -66,12 +66,13 @@ static bool read_limit(Lower *l, const Option *o, const Expr *e, void *to)
     double x = datum_is_number(d) ? datum_number(d) : 0;
     if (d.kind == DATUM_POISON)
         return false;
-    if (d.kind != DATUM_NONE && !(x > 0))
+    if (d.kind != DATUM_NONE && !(x > 0 && x >= o->low))
         return lower_error(l, e->range,
                            arena_printf(l->arena, "'%s = none' turns it off",
                                         o->name),
-                           "'%s' must be %s above 0, not %s", o->name,
-                           o->example, datum_text(l->arena, d));
+                           "'%s' must be %s %s %g, not %s", o->name, o->example,
+                           o->low > 0 ? "of at least" : "above", o->low,
+                           datum_text(l->arena, d));
     if (!lower_f32(l, e->range, x))
         return false;
     option_store_number(o, to, 0, x);

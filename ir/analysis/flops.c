@@ -4,6 +4,7 @@
 #include "ir/analysis/attention.h"
 #include "ir/analysis/conv.h"
 #include "ir/analysis/statement.h"
+#include "ir/analysis/expert_items.h"
 #include "ir/rules/rules.h"
 
 static double all_factors(const Program *p, const Op *op)
@@ -126,13 +127,13 @@ static double conv_flops(const Op *op)
            (double)t.weight->type.dim[0];
 }
 
-/* Each row is multiplied by the matrix of one expert. A choice of a group has a row in one of the
- * shards, each of which has a row for every choice. */
-static double grouped_flops(const Op *op)
+/* Each row that has a pair is multiplied by the matrix of one expert. */
+static double grouped_flops(const Program *p, const Op *op)
 {
     bool weight = op->kind == OP_grouped_matmul_grad_weight;
     const Type *rows = &op->arg[0]->type, *other = &(weight ? op->arg[1] : op->out[0])->type;
-    double used = (double)type_elements(rows) / (double)rows->dim[2];
+    double used = (double)type_elements(rows) / (double)rows->dim[3] *
+                  expert_rows_used(p, op, rows->dim[3], rows->dim[2]);
     return 2 * used * (double)other->dim[other->ndim - 1];
 }
 
@@ -168,7 +169,7 @@ double op_flops(const Program *p, const Op *op)
     if (op_is_conv(op->kind))
         return conv_flops(op);
     if (op_is_grouped_matmul(op->kind))
-        return grouped_flops(op);
+        return grouped_flops(p, op);
     if (!op_is_attention(op->kind))
         return 0;
     return is_gradient(op) ? attention_flops(p, op) * GRADIENT_PRODUCTS / FORWARD_PRODUCTS
@@ -215,7 +216,7 @@ static double region_flops(const Program *p, const Region *r, Phase phase,
             n += counted_flops(p, op, count);
         if (!op->body)
             continue;
-        double trips = op->kind == OP_loop ? (double)loop_trips(op) : 1;
+        double trips = op->kind == OP_loop ? (double)loop_usual_trips(op) : 1;
         n += trips * region_flops(p, op->body, phase, count);
     }
     return n;

@@ -234,7 +234,7 @@ bool loop_is_microbatches(const Program *p, const Op *op)
 {
     if (op->kind != OP_loop || op->phase != PH_FORWARD || *op->path)
         return false;
-    if (p->purpose != FOR_TRAINING)
+    if (!program_trains(p))
         return p->train.accumulate > 1 && op->loc.file == p->train.loc.file &&
                op->loc.line == p->train.loc.line;
     for (const Op *in = op->body->first; in; in = in->next)

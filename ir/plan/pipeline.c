@@ -185,7 +185,7 @@ int64_t loop_least_trips(const Program *p, const Op *loop)
     int64_t least = loop_trips(loop);
     const Op *around = op_loop(loop);
     int nstages = pipeline_stage_count(p), ranks = pipeline_ranks(p);
-    bool alone = (around && around->staged) || p->purpose != FOR_TRAINING;
+    bool alone = (around && around->staged) || !program_trains(p);
     for (int k = 0; loop->cut && k < (alone ? nstages : ranks); k++) {
         int64_t n = alone ? stage_rows(p, loop->cut, k) : rank_rows(p, loop->cut, k);
         least = n < least ? n : least;

@@ -56,7 +56,7 @@ static void place_structural(const Program *p, Op *op)
         op->out[0]->type.place = op->arg[0]->type.place;
     if (op->kind == OP_update)
         for (int i = 0; i < op->nouts; i++)
-            op->out[i]->type.place = update_old(p, op, i)->type.place;
+            op->out[i]->type.place = update_old(op, i)->type.place;
 }
 
 static void place_results(const Program *p, Op *op)

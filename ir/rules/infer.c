@@ -343,20 +343,22 @@ static const char *check_param(Infer *in, const Type *t)
 /* (param, grad, scalars …, states …) -> param, states … */
 static const char *infer_update(Infer *in)
 {
-    int first_state = update_first_state(&in->p->train);
-    if (in->nargs < first_state)
-        return arena_printf(in->p->arena,
-                            "it needs param, grad and %d scalars",
-                            first_state - UPDATE_LR);
-    const char *fault = check_param(in, arg_type(in, 0));
     const Train *train = &in->p->train;
+    int least = train->loss_scale > 0 ? UPDATE_GOOD + 1
+                : train_scales(train) ? UPDATE_FACTOR + 1
+                                      : UPDATE_FACTOR;
+    if (in->nargs < least)
+        return arena_printf(in->p->arena, "it needs param, grad and %d scalars",
+                            least - UPDATE_LR);
+    const char *fault = check_param(in, arg_type(in, 0));
     if (fault)
         return fault;
     OptimizerKind kind =
         param_optimizer(train, &in->p->param.at[attr_param(in->op)]);
     if (kind == OPT_MUON && arg_type(in, 0)->ndim != 2)
         return "Muon updates matrices only";
-    if (in->nargs != first_state + update_states(train, kind, arg_type(in, 0)).n)
+    int first_state = in->nargs - update_states(train, kind, arg_type(in, 0)).n;
+    if (first_state < least || first_state > UPDATE_GOOD + 1)
         return "the number of its states is not that of the optimizer";
     for (int i = 1; i < in->nargs && !fault; i++) {
         bool scalar = i >= UPDATE_LR && i < first_state;

@@ -222,6 +222,7 @@ static void text_properties(Text *t, Op *op)
         text_field(t, " ", &op->path);
     text_field_if(t, op->cut, " cut=", &op->cut);
     text_flag(t, " staged", &op->staged);
+    text_flag(t, " rounds", &op->rounds);
     text_field_if(t, op->stream, " stream=", &op->stream);
     text_field_if(t, op->workspace >= 0, " workspace=", &op->workspace);
     text_field(t, "", &op->loc);

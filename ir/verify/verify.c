@@ -440,7 +440,7 @@ static const char *check_assigned(const Program *p)
 /* A forward program computes what its purpose says, and changes nothing. */
 static const char *check_purpose(const Program *p)
 {
-    if (p->purpose == FOR_TRAINING)
+    if (program_trains(p))
         return p->output.n ? "a training step has no tensors as outputs" : NULL;
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_assign)

@@ -316,7 +316,7 @@ static const char *check_like(const Program *p, const char *what,
 static const char *check_update(const Program *p, const Op *op)
 {
     int index = attr_param(op);
-    int state = update_first_state(&p->train);
+    int state = update_first_state(op);
     const char *fault = check_like(p, "operand 0", &op->arg[0]->type,
                                    &p->param.at[index]);
     for (int i = 0; i < p->param.n && !fault; i++) {
@@ -329,12 +329,12 @@ static const char *check_update(const Program *p, const Op *op)
     }
     if (!fault && state != op->nargs)
         fault = "it has operands that are not states of the parameter";
-    for (int i = UPDATE_LR; i < update_first_state(&p->train) && !fault; i++)
+    for (int i = UPDATE_LR; i < update_first_state(op) && !fault; i++)
         fault = check_replicated(p, op->arg[i], "operand", i);
     if (fault)
         return fault;
     for (int i = 0; i < op->nouts; i++) {
-        const Type *like = &update_old(p, op, i)->type;
+        const Type *like = &update_old(op, i)->type;
         if (!type_equal(&op->out[i]->type, like))
             return type_fault(p, "a result", &op->out[i]->type, "its operand",
                               like);

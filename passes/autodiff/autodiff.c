@@ -132,7 +132,7 @@ static void move_state_updates(Program *p, Op *end)
 void pass_autodiff(Program *p, const TargetInfo *t)
 {
     (void)t;
-    if (p->purpose != FOR_TRAINING)
+    if (!program_trains(p))
         return;
     Value *loss = find_loss(p);
     Autodiff a = {.p = p, .nvalues = p->nvalues};

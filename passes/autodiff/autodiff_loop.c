@@ -145,6 +145,7 @@ void autodiff_loop(Frame *f, Op *loop)
 
     in.backward = ir_open(&f->b, OP_loop, m.ncarry + m.nstack, m.args, m.ncarry,
                           m.nstack, attr);
+    in.backward->rounds = loop->rounds;
     in.b.region = in.backward->body;
     in.b.before = NULL;
     f->b.before = in.backward; /* for values from outside */

@@ -68,22 +68,31 @@ static void put_assign(Build *b, int param, Value *v)
     ir_op(b, OP_assign, 1, &v, attr, NULL);
 }
 
-/* Whether the norm is finite: neither infinity nor NaN is less than FLT_MAX. */
-static Value *put_good(Build *b, Value *norm)
+static Value *put_less(Build *b, Value *x, double limit)
 {
-    Value *args[] = {norm, ir_scalar_const(b, (double)FLT_MAX)};
+    Value *args[] = {x, ir_scalar_const(b, limit)};
     return ir_value(b, OP_less, 2, args, NULL, "good");
+}
+
+/* Whether the step changes anything: the norm of scaled gradients is finite (neither
+ * infinity nor NaN is less than FLT_MAX), and no buffer of experts overflows. NULL: always. */
+static Value *put_good(Build *b, Value *norm, bool scaled)
+{
+    Value *overflow = program_output(b->p, "overflow");
+    Value *finite = scaled ? put_less(b, norm, (double)FLT_MAX) : NULL;
+    Value *fits = overflow ? put_less(b, overflow, 0.5) : NULL;
+    return finite && fits ? ir_binary(b, OP_mul, finite, fits) : finite ? finite : fits;
 }
 
 enum { MAX_OPERANDS = UPDATE_GOOD + 1 + MAX_UPDATE_STATES };
 
-/* args[] holds the scalar operands at their UPDATE_ indices. */
-static void put_update(Build *b, int param, Value *grad, Value **args)
+/* args[] holds the scalar operands at their UPDATE_ indices; the states follow from n on. */
+static void put_update(Build *b, int param, Value *grad, Value **args, int n)
 {
     Program *p = b->p;
     OptimizerKind kind = param_optimizer(&p->train, &p->param.at[param]);
     StateNames states = update_states(&p->train, kind, &p->param.at[param].type);
-    int n = update_first_state(&p->train), first_state = p->param.n;
+    int first_state = p->param.n;
 
     args[UPDATE_PARAM] = p->param.at[param].value;
     args[UPDATE_GRAD] = grad;
@@ -98,7 +107,7 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
     Op *op = ir_op(b, OP_update, n, args, attr, hint);
     put_assign(b, param, op->out[0]);
     for (int i = 0; i < states.n; i++) {
-        const Value *old = update_old(p, op, 1 + i);
+        const Value *old = update_old(op, 1 + i);
         hint = arena_printf(p->arena, "%s.new", old->name);
         op->out[1 + i]->name = ir_unique_name(p, hint);
         put_assign(b, first_state + i, op->out[1 + i]);
@@ -112,8 +121,9 @@ static void put_factor(Build *b, Value **args, Value *norm, Value *unscale)
     args[UPDATE_FACTOR] = clip ? clip : unscale;
     if (clip && unscale)
         args[UPDATE_FACTOR] = ir_binary(b, OP_mul, clip, unscale);
-    if (unscale)
-        args[UPDATE_GOOD] = put_good(b, norm);
+    args[UPDATE_GOOD] = put_good(b, norm, unscale != NULL);
+    if (args[UPDATE_GOOD] && !args[UPDATE_FACTOR])
+        args[UPDATE_FACTOR] = ir_scalar_const(b, 1.0);
 }
 
 void autodiff_update(Frame *f)
@@ -143,7 +153,10 @@ void autodiff_update(Frame *f)
     args[UPDATE_BIAS1] = ir_step_scalar(&f->b, "bias1");
     args[UPDATE_BIAS2] = ir_step_scalar(&f->b, "bias2");
     put_factor(&f->b, args, norm, unscale);
+    int first = args[UPDATE_GOOD]     ? UPDATE_GOOD + 1
+                : args[UPDATE_FACTOR] ? UPDATE_FACTOR + 1
+                                      : UPDATE_FACTOR;
     for (int i = 0; i < n; i++)
         if (grads[i] != NULL)
-            put_update(&f->b, i, grads[i], args);
+            put_update(&f->b, i, grads[i], args, first);
 }

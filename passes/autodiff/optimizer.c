@@ -92,13 +92,13 @@ static Value *weighted_sum(Updater *u, Value *x, double a, Value *y, double b)
 
 static Value *old_state(const Updater *u, int i)
 {
-    return update_old(u->b.p, u->op, 1 + i);
+    return update_old(u->op, 1 + i);
 }
 
 static Value *gradient(Updater *u)
 {
     Value *const *arg = u->op->arg;
-    if (!train_scales(u->train))
+    if (update_first_state(u->op) <= UPDATE_FACTOR)
         return arg[UPDATE_GRAD];
     return ir_binary(&u->b, OP_mul, arg[UPDATE_GRAD], arg[UPDATE_FACTOR]);
 }
@@ -266,7 +266,7 @@ static void expand_sgd(Updater *u, Value **result)
     result[0] = ir_binary(&u->b, OP_sub, u->op->arg[UPDATE_PARAM], step);
 }
 
-/* Selects the old value in a step whose gradients are not finite. */
+/* Selects the old value in a step that changes nothing. */
 static Value *where_good(Updater *u, Value *new, Value *old)
 {
     Value *args[] = {u->op->arg[UPDATE_GOOD], new, old};
@@ -353,8 +353,8 @@ static Op *expand(Program *p, Op *op, Expansion *x)
         result[op->nouts - 1] = weighted_sum(&u, old_state(&u, op->nouts - 2), p->train.ema,
                                              result[0], 1.0 - p->train.ema);
     for (int i = 0; i < op->nouts; i++) {
-        if (p->train.loss_scale > 0)
-            result[i] = where_good(&u, result[i], update_old(p, op, i));
+        if (update_first_state(op) > UPDATE_GOOD)
+            result[i] = where_good(&u, result[i], update_old(op, i));
         value_map_set(p, &x->pending.to, op->out[i], result[i]);
         x->pending.any = true;
         result[i]->name = op->out[i]->name;

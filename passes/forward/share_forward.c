@@ -79,6 +79,6 @@ static bool share(Program *f, Program *p)
 void pass_share_forward(Program *p, const TargetInfo *t)
 {
     (void)t;
-    if (p->training && !share(p, p->training) && p->purpose == FOR_OUTPUTS)
+    if (!program_trains(p) && !share(p, p->training) && p->purpose == FOR_OUTPUTS)
         share(p, p->training->forward[FOR_LOSS]);
 }

@@ -84,7 +84,7 @@ static void retype_tail(Program *p)
             op->out[0]->type = op->arg[0]->type;
         } else if (op->kind == OP_update) {
             for (int i = 0; i < op->nouts; i++)
-                op->out[i]->type = update_old(p, op, i)->type;
+                op->out[i]->type = update_old(op, i)->type;
         }
 }
 

@@ -360,7 +360,7 @@ void pass_memory(Program *p, const TargetInfo *t)
                          m.block.n);
     if (pipeline_loop(p))
         memory_stage(&m, pipeline_loop(p));
-    if (p->purpose != FOR_TRAINING && rank_stages(p) > 1)
+    if (!program_trains(p) && rank_stages(p) > 1)
         memory_keep_for_stages(&m);
     memory_set_coordinates(&m);
     memory_limit_rows(&m);

@@ -326,7 +326,7 @@ static void place_fixed(Stages *s, Op *op)
         Value *v = op->arg[i];
         AxisPlace is = stages_place(s, v);
         bool scalar = op->kind == OP_update && i >= UPDATE_LR &&
-                      i < update_first_state(&s->p->train);
+                      i < update_first_state(op);
         if (scalar || want.kind == AX_R)
             op->arg[i] = stages_replicate(s, v, op);
         else if (want.kind == AX_AT)

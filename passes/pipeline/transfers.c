@@ -181,10 +181,10 @@ static void stage_loops(const Transfers *t)
 static void order_stages(const Transfers *t)
 {
     Program *p = t->p;
-    bool goes_on = p->purpose != FOR_TRAINING || pipeline_loop(p);
+    bool goes_on = !program_trains(p) || pipeline_loop(p);
     Region *r = pipeline_forward_region(p);
     for (const Op *op = r->first; op; op = op->next)
-        if (p->purpose != FOR_TRAINING && op->kind == OP_move && op_transfers(op))
+        if (!program_trains(p) && op->kind == OP_move && op_transfers(op))
             goes_on &= value_stage(p, op->out[0]) > value_stage(p, op->arg[0]);
     if (goes_on) {
         move_all_by_steps(t, r);
@@ -208,7 +208,7 @@ void pass_transfers(Program *p, const TargetInfo *target)
             vec_push(p->arena, &loops, op);
     for (int i = 0; i < loops.n; i++)
         add_transfers(&t, loops.at[i]);
-    if (p->purpose == FOR_TRAINING)
+    if (program_trains(p))
         stage_loops(&t);
     if (rank_stages(p) > 1)
         order_stages(&t);

@@ -135,6 +135,7 @@ static Op *new_loop(Program *p, const Op *loop)
                .phase = PH_WEIGHTS, .loc = loop->loc, .path = loop->path};
     Op *later = ir_open(&b, OP_loop, 0, NULL, 0, 0, loop->attr);
     later->cut = loop->cut;
+    later->rounds = loop->rounds;
     return later;
 }
 

@@ -47,13 +47,15 @@ void recompute_find_stretches(Pair *r)
 {
     const Program *p = r->p;
     const char *loop = r->outer != NULL ? r->forward->path : NULL;
+    /* The rounds of experts are a stretch: the memory of one suffices. */
+    bool rounds = r->outer != NULL && r->forward->rounds;
 
     r->nops = p->nops;
     r->stretch = NEW_ARRAY(p->arena, int, p->nops);
     r->easy = NEW_ARRAY(p->arena, Answer, p->nvalues);
     for (const Op *op = r->from->first; op != NULL; op = op->next)
         if (op->phase == PH_FORWARD)
-            r->stretch[op->id] = checkpoint_stretch(p, op->path, loop);
+            r->stretch[op->id] = rounds ? 1 : checkpoint_stretch(p, op->path, loop);
 }
 
 /* Whether the forward pass reads v outside of its stretch. */

@@ -24,6 +24,7 @@
 #include "ir/analysis/producer.h"
 
 #include "passes/sharding/context.h"
+#include "ir/analysis/expert_items.h"
 #include "passes/sharding/experts.h"
 #include "passes/sharding/layouts.h"
 
@@ -353,7 +354,7 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
                           ? s.source
                           : experts_made(o->p, from, axis);
     if (moves) {
-        const ExpertItem *item = experts_item(o->p, moves);
+        const ExpertItem *item = expert_item(o->p, moves);
         return by_clause(o->p, experts_text(o->p, item), item->loc,
                          placement_change(o->p, from, x->to));
     }

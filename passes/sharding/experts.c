@@ -1,8 +1,6 @@
 /* experts.c: splits experts over the axes of `expert_parallel`; see experts.h. */
 #include "passes/sharding/experts.h"
 
-#include <string.h>
-
 #include "ir/analysis/producer.h"
 #include "ir/options.h"
 #include "ir/plan/user_axes.h"
@@ -39,16 +37,6 @@ const Op *experts_made(const Program *p, const Value *v, int axis)
         v = v->def->arg[0];
     }
     return NULL;
-}
-
-const ExpertItem *experts_item(const Program *p, const Op *op)
-{
-    const Experts *all = &p->plan.experts;
-    for (int i = 0; i < all->nitems; i++)
-        for (int k = 0; k < all->item[i].npaths; k++)
-            if (strcmp(all->item[i].path[k], op->path) == 0)
-                return &all->item[i];
-    return &all->item[0]; /* an op that a pass has joined with one of another module */
 }
 
 const char *experts_text(const Program *p, const ExpertItem *item)

@@ -26,8 +26,6 @@ bool experts_exchange(const Program *p, const Op *op, int axis);
 /* The op of these that made v, or that from which elementwise ops and views made v; NULL: none
  * did. */
 const Op *experts_made(const Program *p, const Value *v, int axis);
-/* The item that names the module of an op that moves rows. */
-const ExpertItem *experts_item(const Program *p, const Op *op);
 /* "expert_parallel ep: dispatch=gather" */
 const char *experts_text(const Program *p, const ExpertItem *item);
 

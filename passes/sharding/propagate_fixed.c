@@ -41,7 +41,7 @@ Placement fixed_want(const Program *p, const Op *op, int i)
     if (op->kind == OP_assign)
         return *param_place(p, op);
     bool scalar = op->kind == OP_update && i >= UPDATE_LR &&
-                  i < update_first_state(&p->train);
+                  i < update_first_state(op);
     bool whole = op->kind == OP_output && op->arg[i]->type.ndim > 0;
     if (scalar || (op->kind == OP_output && !whole))
         return replicate;
@@ -59,7 +59,7 @@ Placement fixed_place(const Program *p, const Op *op, int o)
     case OP_param:
         return *param_place(p, op);
     case OP_update:
-        return update_old(p, op, o)->type.place;
+        return update_old(op, o)->type.place;
     case OP_input:
         return p->input.at[attr_input(op)].type.place;
     case OP_finish_grad:

@@ -10,6 +10,7 @@
 #include "ir/path.h"
 #include "passes/pass.h"
 #include "passes/sharding/context.h"
+#include "ir/analysis/expert_items.h"
 #include "passes/sharding/experts.h"
 #include "passes/sharding/propagate.h"
 
@@ -98,7 +99,7 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
         if (context_exchanges(p, op, axis))
             return why_is(context_text(p), p->plan.context.loc);
         if (experts_exchange(p, op, axis)) {
-            const ExpertItem *item = experts_item(p, op);
+            const ExpertItem *item = expert_item(p, op);
             return why_is(experts_text(p, item), item->loc);
         }
         return why_by_rule(op, op->out[o], axis);

@@ -411,7 +411,7 @@ const char *stages_check(const Program *p)
     const char *fault = check_transfers(p);
     fault = fault ? fault : check_blocks(p, p->step);
     const Op *loop = pipeline_loop(p);
-    if (!fault && (loop || (p->training && rank_stages(p) > 1)))
+    if (!fault && (loop || (!program_trains(p) && rank_stages(p) > 1)))
         fault = check_all_pairs(p, loop ? loop->body : pipeline_forward_region(p));
     return fault || !loop ? fault : check_buffers(p, loop);
 }

@@ -222,7 +222,7 @@ static void reset(Walk *w, int nslots)
 const char *transfers_check(const Program *p)
 {
     const Op *loop = pipeline_loop(p);
-    if (!loop || p->training)
+    if (!loop || !program_trains(p))
         return NULL;
     Arena *a = p->arena;
     Timetable t = staged_timetable(p, loop);

@@ -2,8 +2,8 @@
  * step(), captures them as a graph once and replays it. It also implements the
  * events and marks that train.c uses.
  *
- * The same holds for the forward programs (eval/eval.h), each of which has a
- * graph of its own.
+ * The same holds for the programs beside it (eval/eval.h), each of which has a
+ * graph of its own, unless it computes experts in rounds, whose number varies.
  *
  * The first step is enqueued call by call: libraries load kernels, connect and
  * allocate memory in their first calls, which must not happen during a
@@ -33,11 +33,12 @@
 #include "rt.h"
 #include "trace/trace.h"
 
-/* A program to execute: the training step or a forward program. */
+/* A program to execute: the training step or one beside it. */
 typedef struct Executed {
     CudaProgram number;
     void (*program)(ParcRt *rt);
     const char *what; /* for messages */
+    bool varies;      /* runs a number of rounds that the host chooses: it has no graph */
 } Executed;
 
 /* ---- traced steps -------------------------------------------------------- */
@@ -223,7 +224,7 @@ static void run_program(ParcRt *rt, const Executed *x)
     if (d->queued == 0)
         rt_cuda_matmul_ready(rt);
     d->ran[x->number] = true;
-    if (first || d->mode.eager || rt->ring) {
+    if (first || d->mode.eager || rt->ring || x->varies) {
         queue_program(rt, x);
         rt_cuda_queued(rt, PARC_COMPUTE, x->what);
         return;
@@ -242,16 +243,19 @@ void rt_device_step(ParcRt *rt)
     int64_t step = atomic_load(&rt->world->status[rt->rank].step);
     snprintf(name, sizeof name, "step %lld", (long long)step);
     rt_nvtx_push(name);
-    run_program(rt, &(Executed){CUDA_STEP, rt->model->step, "the step"});
+    run_program(rt, &(Executed){CUDA_STEP, rt->model->step, "the step", false});
     rt_nvtx_pop();
 }
 
 void rt_device_run(ParcRt *rt, const ParcProgram *e)
 {
-    bool loss = e == rt->model->eval;
-    const char *what = loss ? "the evaluation" : "the outputs of the model";
-    rt_nvtx_push(what);
-    run_program(rt, &(Executed){loss ? CUDA_EVAL : CUDA_OUTPUTS, e->run, what});
+    const ParcModel *m = rt->model;
+    Executed x = e == m->eval     ? (Executed){CUDA_EVAL, e->run, "the evaluation", false}
+                 : e == m->rounds ? (Executed){CUDA_ROUNDS, e->run, "the step in rounds", false}
+                                  : (Executed){CUDA_OUTPUTS, e->run, "the outputs of the model", false};
+    x.varies = e->at.overflow >= 0;
+    rt_nvtx_push(x.what);
+    run_program(rt, &x);
     rt_nvtx_pop();
 }
 

@@ -7,12 +7,13 @@
 #include "rt.h"
 #include "run.h"
 
-/* ---- forward programs (ParcProgram), between training steps ----
+/* ---- programs beside the training step (ParcProgram), between training steps ----
  *
  *   rt_forward_begin(rt, e);
- *   for each batch: write its inputs at e->input[].offset, in the arena of the
- *       host, and rt_device_upload them;
- *       rt_forward_run(rt, e);
+ *   for each batch:
+ *       do write its inputs at e->input[].offset, in the arena of the host, and
+ *           rt_device_upload them;
+ *       while (!rt_forward_run(rt, e));
  *       rt_device_ask(rt, e->at.loss); rt_device_results(rt);
  *   rt_forward_end(rt);
  *
@@ -24,8 +25,9 @@
 void rt_forward_init(ParcRt *rt);
 
 void rt_forward_begin(ParcRt *rt, const ParcProgram *e);
-/* May still be running on return, like rt_device_step. */
-void rt_forward_run(ParcRt *rt, const ParcProgram *e);
+/* May still be running on return, like rt_device_step. Returns false, on all ranks, if experts
+ * need more rounds: the next run has them. */
+bool rt_forward_run(ParcRt *rt, const ParcProgram *e);
 /* The same with batch `number` of the data as its inputs; ends the run if they
  * cannot be used. */
 void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,

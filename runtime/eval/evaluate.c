@@ -43,8 +43,10 @@ void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
 
 void rt_forward_init(ParcRt *rt)
 {
-    const ParcProgram *const program[] = {rt->model->eval, rt->model->outputs};
-    for (int i = 0; i < 2; i++)
+    const ParcProgram *const program[] = {rt->model->eval, rt->model->outputs,
+                                          rt->model->rounds};
+    rt->rounds = 1;
+    for (int i = 0; i < 3; i++)
         if (program[i] && program[i]->init)
             program[i]->init(rt);
 }
@@ -56,21 +58,41 @@ void rt_forward_begin(ParcRt *rt, const ParcProgram *e)
         e->begin(rt);
 }
 
-void rt_forward_run(ParcRt *rt, const ParcProgram *e)
+int64_t parc_rounds(const ParcRt *rt, int64_t most)
+{
+    return rt->rounds < most ? rt->rounds : most;
+}
+
+/* Whether all rows of experts had a place in the rounds of the run; if not, the next run has
+ * twice as many. */
+static bool rounds_suffice(ParcRt *rt, const ParcProgram *e)
+{
+    if (e->at.overflow < 0)
+        return true;
+    rt_device_ask(rt, e->at.overflow);
+    rt_device_results(rt);
+    bool suffice = !(*rt_floats(rt, e->at.overflow) > 0);
+    rt->rounds *= suffice ? 1 : 2;
+    return suffice;
+}
+
+bool rt_forward_run(ParcRt *rt, const ParcProgram *e)
 {
     RtRing *ring = rt->ring; /* a trace shows training steps only */
     rt->ring = NULL;
     rt_device_run(rt, e);
     rt->ring = ring;
+    return rounds_suffice(rt, e);
 }
 
 void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number)
 {
-    RtBatch b = {0};
-    if (!rt_batch_inputs(rt, d, e->input, e->ninputs, number, &b))
-        rt_fail_at(rt, "%s", b.why);
-    rt_forward_run(rt, e);
+    do {
+        RtBatch b = {0};
+        if (!rt_batch_inputs(rt, d, e->input, e->ninputs, number, &b))
+            rt_fail_at(rt, "%s", b.why);
+    } while (!rt_forward_run(rt, e));
 }
 
 void rt_forward_end(ParcRt *rt)

@@ -310,10 +310,11 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
     const ParcOutput *o = &e->output[0];
     const ParcInput *text = text_input(run);
     int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
-    for (int i = 0; i < e->ninputs; i++)
-        if (e->input[i].offset >= 0)
-            fill_input(rt, run, &e->input[i], &e->input[i] == text);
-    rt_forward_run(rt, e);
+    do
+        for (int i = 0; i < e->ninputs; i++)
+            if (e->input[i].offset >= 0)
+                fill_input(rt, run, &e->input[i], &e->input[i] == text);
+    while (!rt_forward_run(rt, e));
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
         if (!have_choice(logit, o->dim[2]))

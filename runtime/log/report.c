@@ -140,6 +140,7 @@ RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step)
         .loss = output(rt, m->at.loss),
         .val_loss = NAN,
         .grad_norm = output(rt, m->at.grad_norm),
+        .overflow = rt->overflow,
         .lr = rt->lr,
         .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
         .tokens = rt_report_tokens(r, step),
@@ -183,6 +184,7 @@ void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record)
 {
     r->progress.seconds += record->step_ms / 1e3;
     r->progress.tokens += r->tokens_a_step;
+    r->repeated += record->overflow > 0;
     rt_log_write(&r->log, rt, record);
     rt_events_write(&r->events, rt, record);
     add_progress(&r->progress, record);
@@ -198,6 +200,9 @@ void rt_report_skip(const RtReport *r, int64_t step, double from, double to)
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
 {
     print_summary(&r->progress, done, rt->peak_bytes);
+    if (r->repeated)
+        rt_say("%lld of the steps had more rows than the buffers of experts (buffer= of "
+               "expert_parallel) and were repeated in rounds", (long long)r->repeated);
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

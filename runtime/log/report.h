@@ -13,6 +13,8 @@ typedef struct RtRecord {
     double loss, val_loss;    /* val_loss: NAN without an evaluation after this
                                  step */
     double grad_norm, lr;
+    double overflow;          /* rows of experts that had no place in the buffers: the step
+                                 was repeated in rounds */
     double loss_scale;
     int64_t tokens;           /* since the start of the run */
     double tokens_per_s, step_ms; /* of the training step alone */
@@ -62,6 +64,7 @@ typedef struct RtReport {
     RtLog log;
     RtProgress progress;
     RtEvents events;
+    int64_t repeated;      /* steps that overflowed */
     int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
     const char *noun;      /* of what `tokens` counts: "tokens", or "samples" if

@@ -1,7 +1,7 @@
 /* train.c: executes the training steps of a rank.
  *
- * Each step: read the batch and set the scalars, execute the step, check loss
- * and gradients, write the log. All ranks execute the same steps; the values
+ * Each step: read the batch and set the scalars, execute the step, repeat it in rounds if
+ * experts need it, check loss and gradients, write the log. All ranks execute the same steps; the values
  * that they decide by (loss, gradient norm) are equal on all ranks.
  */
 #include <math.h>
@@ -24,37 +24,36 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
     }
 }
 
-/* Sets the scalars that the optimizer reads in step t (from 1). */
-static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
+/* Sets the scalars that a program reads in step t (from 1). */
+static void set_scalars(ParcRt *rt, const RtRun *run, const ParcScalars *at, int64_t t)
 {
     const ParcModel *m = rt->model;
     rt->lr = rt_schedule_lr(&run->settings, t, run->options.steps);
-    set_scalar(rt, m->at.lr, rt->lr);
-    set_scalar(rt, m->at.clip, run->settings.clip);
+    set_scalar(rt, at->lr, rt->lr);
+    set_scalar(rt, at->clip, run->settings.clip);
     double updates = (double)(rt->updates + 1);
     bool powers = m->power1 != 0 || m->power2 != 0;
-    set_scalar(rt, m->at.bias1, powers ? pow(updates, m->power1) : 1 - pow(m->beta1, updates));
-    set_scalar(rt, m->at.bias2, powers ? pow(updates, m->power2) : 1 - pow(m->beta2, updates));
+    set_scalar(rt, at->bias1, powers ? pow(updates, m->power1) : 1 - pow(m->beta1, updates));
+    set_scalar(rt, at->bias2, powers ? pow(updates, m->power2) : 1 - pow(m->beta2, updates));
     rt->scale.used = rt->scale.scale;
     if (rt->scale.scale > 0)
-        set_scalar(rt, m->at.loss_scale, rt->scale.scale);
+        set_scalar(rt, at->loss_scale, rt->scale.scale);
+    rt_set_key(rt, at->random, run->options.seed, t);
 }
 
-/* Requests the results of a step that the model computes. */
-static void ask_for_results(ParcRt *rt)
+/* Requests the results that a program computes. */
+static void ask_for_results(ParcRt *rt, const ParcScalars *at)
 {
-    const int64_t at[RT_RESULTS] = {rt->model->at.loss,
-                                    rt->model->at.grad_norm};
+    const int64_t result[RT_RESULTS] = {at->loss, at->grad_norm, at->overflow};
     for (int i = 0; i < RT_RESULTS; i++)
-        if (at[i] >= 0)
-            rt_device_ask(rt, at[i]);
+        if (result[i] >= 0)
+            rt_device_ask(rt, result[i]);
 }
 
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
-    set_scalars(rt, run, step);
-    rt_set_key(rt, rt->model->at.random, run->options.seed, step);
+    set_scalars(rt, run, &rt->model->at, step);
 }
 
 static bool is_finite(ParcRt *rt, int64_t offset)
@@ -127,6 +126,32 @@ static void note_noise(const RtRun *run)
                     : "; --data NAME=FILE,... trains on a file for each input");
 }
 
+/* If buffers of experts have overflowed, the step has changed nothing: another program
+ * repeats it in rounds, which need no larger buffers. */
+static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    const ParcScalars *at = &rt->model->at;
+    const ParcProgram *e = rt->model->rounds;
+    rt->overflow = at->overflow >= 0 ? (double)*rt_floats(rt, at->overflow) : 0;
+    if (!(rt->overflow > 0)) {
+        rt->rounds = 1;
+        return;
+    }
+    if (rt->rounds < 2)
+        rt->rounds = 2;
+    rt_forward_begin(rt, e);
+    do {
+        rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch);
+        set_scalars(rt, run, &e->at, step);
+    } while (!rt_forward_run(rt, e));
+    ask_for_results(rt, &e->at);
+    rt_device_results(rt);
+    *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
+    *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
+    rt_forward_end(rt);
+    batch->made = 0; /* the program uses the memory of the next batch */
+}
+
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     bool evaluates = rt_evaluate_is_due(run, step);
@@ -135,11 +160,12 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
-    ask_for_results(rt);
+    ask_for_results(rt, &rt->model->at);
     if (step < run->options.steps && !evaluates)
         rt_batch_prefetch(rt, &run->data, step, batch);
     rt_device_results(rt);
     rt_trace_end(rt);
+    repeat_in_rounds(rt, run, step, batch);
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
     RtRecord record = rt_report_record(&run->report, rt, step);

@@ -27,6 +27,8 @@ unset STANDIN_CALLS
 check "steps are graphs" test "$(grep -c '^graph' "$work/calls")" = 5
 check "experts on two ranks, gathered tokens" follows fast 2e-5 1x2 --plan gather
 check "experts on two ranks of dp, exchanged rows" follows fast 2e-5 2x2 --plan swap
+check "steps that are repeated in rounds" follows fast 2e-5 1x2 --plan tight
+check "each step was" test "$(jq -s 'map(select(.overflow)) | length' "$work/1x2.log")" = 6
 in_all check "experts on four ranks" follows fast 2e-5 1x4 --plan swap
 in_all check "columns of experts" follows fast 2e-5 2x2 --plan columns
 check "dp=2 tp=2" follows fast 2e-5 2x2 --plan units

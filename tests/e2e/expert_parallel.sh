@@ -34,6 +34,68 @@ check "resume on dp=2 ep=2, gather" resumed swap4 gather4
 check "resume on cp" resumed gather4 sequences
 check "resume on one rank" resumed stages one
 
+# Steps that need more rows than the buffers have are repeated in rounds.
+steps_over() { # steps_over NAME: how many steps of the run overflowed
+    jq -s 'map(select(.overflow)) | length' "$work/$1.log"
+}
+unbounded() {
+    sed 's/every MoE: dispatch=all_to_all/every MoE: dispatch=all_to_all, buffer=none/
+        s/expert_parallel ep { layers.\*.moe }/expert_parallel ep { layers.*.moe: buffer=none }/' \
+        tests/data/experts.pdl >"$work/none.pdl"
+    model=$work/none.pdl
+    agrees one none gather 1x4
+    status=$?
+    model=tests/data/experts.pdl
+    return $status
+}
+check "buffers for all choices" unbounded
+check "no step overflows them" test "$(steps_over none)" = 0
+check "steps that overflow, exchanged" test "$(steps_over swap4)" -gt 0
+check "steps that overflow, a pipeline" test "$(steps_over stages)" -gt 0
+check "bounded buffers need less memory" jq -en --slurpfile all "$work/none.json" \
+    --slurpfile some "$work/swap4.json" '$some[0].memory.peak < $all[0].memory.peak'
+check "the plan has their rows" sh -c "'$PARC' $model --plan swap --mesh 1x4 --emit plan |
+    grep -A1 'layers.\*.moe: 18 rows for 48 choices, 1.5 x balanced' | grep 'up to 3 rounds'"
+
+# All tokens at two experts of two ranks.
+cat >"$work/tied.pdl" <<'END'
+model Tied(dim=16) {
+    table: Embedding(256, dim)
+    param up[8, 24, dim] = normal(0.2)
+    param down[8, dim, 24] = normal(0.2)
+    forward(tokens: int(256)[batch, seq], labels: int(256)[batch, seq]) {
+        x = table(tokens)
+        scores, ids = topk(detach(slice(x, 0, 8)) * 0.0 + 1.0, 2)
+        pair, row, ends, needed = group_rows(ids, 8)
+        h = tanh(grouped_matmul(gather_rows(x, pair, row), up, ends))
+        y = combine_rows(grouped_matmul(h, down, ends), pair, row)
+        return cross_entropy(einsum("bsd, vd -> bsv", y, table.weight), labels)
+    }
+}
+plan one(dp) { fully_shard dp { model } }
+plan gather(dp, ep) { expert_parallel ep { model: buffer=1 } }
+plan swap(dp, ep) { expert_parallel ep { model: dispatch=all_to_all, buffer=1 } }
+train {
+    batch = 8
+    seq = 12
+}
+END
+model=$work/tied.pdl
+check "all tokens at two experts, one rank" trains tied one 1
+check "all tokens at two experts, gathered on four" agrees tied tied_gather gather 1x4
+check "all tokens at two experts, exchanged on four" agrees tied tied_swap swap 2x4
+check "every step overflows" test "$(steps_over tied_swap)" = 8
+model=tests/data/experts.pdl
+
+val_loss() { # val_loss NAME
+    "$work/$1" --steps 2 --seed 3 --data "$spec" --val "$spec" --val-steps 2 --log "$work/val" &&
+        jq -e 'select(.val_loss) | {step, loss: .val_loss}' "$work/val" | jq -c . >"$work/$1.val"
+}
+evaluates() {
+    val_loss one && val_loss swap4 && same_curve "$work/swap4.val" "$work/one.val" 1e-5
+}
+check "evaluation in rounds" evaluates
+
 # No rank gathers weights of other ranks' experts; tokens or rows move, once each way.
 calls() { # calls NAME KIND PHASE
     jq "[.collectives[] | select(.kind == \"$2\" and .phase == \"$3\" and
@@ -84,6 +146,11 @@ check "experts that an earlier item names" refused "an earlier item names" \
 check "one message for experts that the axis does not divide" test "$(
     refused "16 ranks cannot split 8 experts" "expert_parallel ep { layers.*.moe }" \
         --mesh 1x1x16 -D batch=16 | grep -c error:)" = 1
+check "a buffer too small for balanced experts" refused "must be a factor of at least 1" \
+    "expert_parallel ep { layers.*.moe: buffer=0.5 }" --mesh 1x1x2
+sed 's/y = combine_rows/h = h * 2.0 + sum(h) * 0.0\n        y = combine_rows/' "$work/tied.pdl" >"$work/sum.pdl"
+check "rows that are added up" sh -c "! '$PARC' '$work/sum.pdl' --plan swap --mesh 1x4 --emit plan \
+    2>&1 >'$work/out' | grep -F 'rows of experts are used before combine_rows'"
 check "no modules" refused "expert_parallel names no module" "expert_parallel ep { }" --mesh 1x1x2
 check "two clauses" refused "a plan has one clause expert_parallel" "
     expert_parallel ep { layers.*.moe }

@@ -132,11 +132,13 @@ compile_for_cpu() {
         --emit json="$work/$label.json" -o "$work/$label"
 }
 
-# as_planned LOG PLAN: the ranks allocated what the plan (JSON) says.
+# as_planned LOG PLAN: the ranks allocated what the plan (JSON) says, of the program that needs
+# most.
 as_planned() {
     jq -en --slurpfile log "$1" --slurpfile plan "$2" '
         ($log | map(.peak_bytes) | unique) as $have |
-        if $have == [$plan[0].memory.peak] then true
-        else error("\($have) allocated, \($plan[0].memory.peak) planned")
+        ($plan[0] | [.memory, .eval, .outputs, .rounds] | map(.peak) | max) as $planned |
+        if $have == [$planned] then true
+        else error("\($have) allocated, \($planned) planned")
         end'
 }

@@ -79,7 +79,7 @@ static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
 /* What a rank multiplies gradients by. */
 static double factor_of(Interp *in, const Op *op, int64_t rank)
 {
-    return train_scales(&in->p->train)
+    return update_first_state(op) > UPDATE_FACTOR
                ? scalar_operand(in, op, UPDATE_FACTOR, rank)
                : 1;
 }
@@ -149,7 +149,7 @@ static const double *directions(Interp *in, const Op *op, const Param *param,
     double *global = NEW_ARRAY(in->arena, double, all + 1);
     for (int64_t rank = 0; rank < in->ranks; rank++) {
         double factor = factor_of(in, op, rank);
-        const double *state = interp_local(in, update_old(in->p, op, 1), rank).at;
+        const double *state = interp_local(in, update_old(op, 1), rank).at;
         for (int64_t i = 0; i < n; i++) {
             double g = factor * grad[rank * n + i], m = averaged(t, state[i], g);
             part[rank * n + i] = t->nesterov ? averaged(t, m, g) : m;
@@ -249,7 +249,7 @@ static void update_adafactor(Interp *in, const Op *op, const Param *param, const
     const Train *t = &in->p->train;
     const Type *type = &op->arg[UPDATE_PARAM]->type;
     Type shape = param_shape(param);
-    int nd = type->ndim, nstates = op->nargs - update_first_state(t) - (t->ema > 0);
+    int nd = type->ndim, nstates = op->nargs - update_first_state(op) - (t->ema > 0);
     double *now[1 + MAX_UPDATE_STATES], factor = factor_of(in, op, 0);
     double lr = scalar_operand(in, op, UPDATE_LR, 0) * param_lr_factor(param);
     Layer l = {.outer = 1, .m = 1, .n = nd ? type->dim[nd - 1] : 1, .m_valid = 1, .all = 1};
@@ -265,7 +265,7 @@ static void update_adafactor(Interp *in, const Op *op, const Param *param, const
     int64_t each = l.outer * l.m * l.n, layers = type_elements(type) / each;
     double *g = assembled(in, op->arg[UPDATE_PARAM], grad);
     for (int i = 0; i < op->nouts; i++) {
-        const Value *old = update_old(in->p, op, i);
+        const Value *old = update_old(op, i);
         now[i] = assembled(in, old, in->slot[old->id].at);
     }
     for (int64_t i = 0; i < layers * each; i++)
@@ -281,9 +281,10 @@ static void update_adafactor(Interp *in, const Op *op, const Param *param, const
     for (int64_t i = 0; i < layers * each && t->ema > 0; i++)
         now[op->nouts - 1][i] =
             t->ema * now[op->nouts - 1][i] + (1 - t->ema) * now[0][i];
-    bool good = t->loss_scale <= 0 || scalar_operand(in, op, UPDATE_GOOD, 0) != 0;
+    bool good = update_first_state(op) <= UPDATE_GOOD ||
+                scalar_operand(in, op, UPDATE_GOOD, 0) != 0;
     for (int i = 0; i < op->nouts; i++) {
-        const Value *out = op->out[i], *old = update_old(in->p, op, i);
+        const Value *out = op->out[i], *old = update_old(op, i);
         Slot *to = &in->slot[out->id];
         if (good)
             interp_split(in, &out->type, now[i], to->at);
@@ -302,7 +303,7 @@ void interp_update(Interp *in, const Op *op)
     const Param *param = &in->p->param.at[attr_param(op)];
     const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
     int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
-    int nstates = op->nargs - update_first_state(t);
+    int nstates = op->nargs - update_first_state(op);
     OptimizerKind kind = param_optimizer(t, param);
     const struct Rule *rule = &rules[kind];
     bool plain = kind == OPT_SGD && t->momentum == 0;
@@ -330,12 +331,12 @@ void interp_update(Interp *in, const Op *op)
                    .decay = param_weight_decay(t, param)};
         if (direction)
             r.adjustment = lr_adjustment(t, param);
-        bool good = t->loss_scale <= 0 ||
+        bool good = update_first_state(op) <= UPDATE_GOOD ||
                     scalar_operand(in, op, UPDATE_GOOD, rank) != 0;
         for (int64_t i = 0; i < n; i++) {
             double x[1 + MAX_UPDATE_STATES], g = r.factor * grad[rank * n + i];
             for (int s = 0; s <= nstates; s++)
-                x[s] = interp_local(in, update_old(in->p, op, s), rank).at[i];
+                x[s] = interp_local(in, update_old(op, s), rank).at[i];
             if (direction)
                 r.direction = direction[rank * n + i];
             if (good)

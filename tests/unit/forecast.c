@@ -187,7 +187,7 @@ static void check_grouped(Check *c)
                   machine_value(h, matmul_mma);
     const int64_t rows = 8192, f = 14336, d = 4096;
     double ideal = 2.0 * 8 * (double)(rows * f * d) / rate;
-    ParcGrouped y = {PARC_GROUPED_Y, 1, 1, 1, 8 * rows, 8, f, d, PARC_BF16, PARC_BF16};
+    ParcGrouped y = {PARC_GROUPED_Y, 1, 1, 8 * rows, 8 * rows, 8, f, d, PARC_BF16, PARC_BF16};
     ParcGrouped gradient = y, exact = y, few = y, apart = y;
     gradient.computes = PARC_GROUPED_WEIGHT;
     exact.type = PARC_F32;
@@ -196,17 +196,17 @@ static void check_grouped(Check *c)
     CHECK(c, dw > ideal && dw < 1.05 * ideal);
     CHECK(c, grouped_seconds(h, &exact, 1, 132) > 5 * t);
     CHECK(c, grouped_seconds(h, &y, 1, 100) > 1.2 * t);
-    few.experts = 256, few.r = 256 * 16, few.f = 2048;
+    few.experts = 256, few.used = few.r = 256 * 16, few.f = 2048;
     double empty = grouped_seconds(h, &few, 1, 132);
-    few.r *= 2;
+    few.used = few.r *= 2;
     CHECK(c, grouped_seconds(h, &few, 1, 132) < 1.5 * empty);
     /* The same rows from 64 groups, of which a rank has one shard of 8: more tiles are cut. */
-    few.experts = 8, few.r = 8 * 2048;
+    few.experts = 8, few.used = few.r = 8 * 2048;
     apart = few;
-    apart.groups = 64, apart.shards = 8, apart.r /= 8;
+    apart.groups = 64, apart.r /= 8, apart.used = apart.r / 8;
     CHECK(c, rt_grouped_rows(&few) > rt_grouped_rows(&apart));
     CHECK(c, grouped_seconds(h, &apart, 1, 132) > 1.2 * grouped_seconds(h, &few, 1, 132));
-    few.r = 8 * 16;
+    few.used = few.r = 8 * 16;
     CHECK(c, near(grouped_seconds(h, &few, (int64_t)1 << 40, 132),
                   machine_value(h, matmul_start) + (double)((int64_t)1 << 40) /
                       (machine_value(h, hbm_rate) * machine_value(h, hbm_streaming))));

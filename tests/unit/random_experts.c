@@ -43,7 +43,9 @@ static int experts_axis(Model *m)
             return a;
     if (axis == p->mesh.n || p->mesh.size[axis] == 1)
         return -1;
-    p->plan.experts = (Experts){1u << axis, NEW(p->arena, ExpertItem), 1};
+    if (!p->plan.experts.nitems)
+        p->plan.experts = (Experts){0, NEW(p->arena, ExpertItem), 1};
+    p->plan.experts.axes = 1u << axis;
     p->plan.experts.item->dispatch = DISPATCH_GATHER;
     return axis;
 }
@@ -68,6 +70,9 @@ Value *random_experts(Model *m, Value *h)
     int64_t hidden = 2 * (1 + rng_below(m->r, m->dim));
     int64_t g = divisor(m, h->type.dim[0]), s = divisor(m, h->type.dim[1]);
     int64_t rows = h->type.dim[0] / g * (h->type.dim[1] / s) * n;
+    int64_t fewer = 1 + rng_below(m->r, rows);
+    if (m->p->plan.experts.nitems && m->p->plan.experts.item->buffer > 0)
+        rows = fewer;
     Value *ids, *weights = choose(m, h, experts, n, &ids);
     AttrList shape = {5, {g, s, shards, rows, experts / shards}};
     Op *group = ir_group_rows(b, ids, shape, "rows");

@@ -77,11 +77,8 @@ void random_forward(Program *p)
 static const char *compare_tensor(const Program *f, const Output *of,
                                   Interp *global, Interp *in, double tolerance)
 {
-    const Op *op = f->step->last;
-    while (op && op->kind != OP_output)
-        op = op->prev;
     Type t, u;
-    const double *y = interp_value(in, op->arg[0]->name, &t);
+    const double *y = interp_value(in, program_output(f, of->name)->name, &t);
     const double *x = interp_value(global, of->name, &u);
     if (!x || !y)
         return "an output has no value";

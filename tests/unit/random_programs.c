@@ -11,7 +11,8 @@
  * of rounding errors.
  * After every pass the verifier runs, and the dump must read back identically;
  * after `matmul` a matmul computes every einsum. If the compiler refuses a plan, which
- * it may, the test takes another seed. Once memory is planned, the program runs
+ * it may, the test takes another seed. A step that computes experts in rounds must give
+ * what one gives whose buffers have a row for every choice. Once memory is planned, the program runs
  * next to an arena (random_memory.c). The same holds for the forward programs of
  * the model (random_forward.c). Every seed runs in a separate process, so
  * a crash counts as a failure. With --dump a single seed prints its program
@@ -140,6 +141,7 @@ static const char *interpret(Case *c)
  * ops, not of those that passes before autodiff made of them. */
 static const char *run_reference(Case *c, const TargetInfo *t)
 {
+    pass_rounds(c->copy, t); /* of a step that may overflow, it decides the result */
     pass_autodiff(c->copy, t);
     c->global = interp_new(c->copy);
     random_values(c->global, c->copy, c->seed);
@@ -244,19 +246,43 @@ static const char *after_pass(Case *c, const TargetInfo *t)
 static const char *run_passes(Case *c, const TargetInfo *t)
 {
     const char *fault = ir_verify(c->p);
-    c->copy = ir_copy(c->p);
-    random_forward(c->p);
+    if (c->p->purpose == FOR_ROUNDS || !c->p->plan.experts.nitems ||
+        c->p->plan.experts.item->buffer == 0)
+        random_forward(c->p);
     for (int i = 0; i < PASSES && !fault; i++) {
         passes[i].run(c->p, t);
         for (int k = 0; k < PURPOSES; k++)
             if (c->p->forward[k] && diag_error_count(c->diag) == 0)
                 passes[i].run(c->p->forward[k], t);
         c->at = passes[i].name;
+        c->p->purpose = FOR_TRAINING; /* the loops of rounds are made */
         fault = after_pass(c, t);
         if (strcmp(c->at, c->options->until) == 0)
             break;
     }
     return fault;
+}
+
+/* What a seed tests of the buffers of experts. */
+typedef enum Buffers {
+    ALL_ROWS,  /* every choice has a row */
+    OVERFLOW,  /* the step changes nothing if one has none */
+    IN_ROUNDS, /* as if every choice had a row */
+    BUFFERS
+} Buffers;
+
+static Program *make_program(const Case *c, Rng r, bool bounded, Buffers b, int *prefetch)
+{
+    Program *p = ir_program(c->arena, c->diag);
+    p->plan.experts = (Experts){0, NEW(p->arena, ExpertItem), bounded};
+    p->plan.experts.item->buffer = bounded;
+    p->purpose = bounded && b == IN_ROUNDS ? FOR_ROUNDS : FOR_TRAINING;
+    uint32_t data_axes = random_mesh(p, &r, c->options->mesh);
+    random_model(p, &r, data_axes);
+    random_pipeline(p, r);
+    random_plan(p, &r, data_axes);
+    *prefetch = (int)rng_below(&r, 2);
+    return p;
 }
 
 static SeedResult run_seed(void *context, uint64_t seed)
@@ -268,16 +294,13 @@ static SeedResult run_seed(void *context, uint64_t seed)
               .seed = seed,
               .arena = a,
               .diag = d,
-              .p = ir_program(a, d),
               .at = "start"};
     Rng r = {seed};
     bug_set_hook(on_bug, &c);
-    uint32_t data_axes = random_mesh(c.p, &r, options->mesh);
-    random_model(c.p, &r, data_axes);
-    random_pipeline(c.p, r);
-    random_plan(c.p, &r, data_axes);
+    Buffers buffers = (Buffers)(seed % BUFFERS);
     TargetInfo t = target_info(TARGET_CUDA, 1);
-    t.default_prefetch = (int)rng_below(&r, 2);
+    c.p = make_program(&c, r, buffers != ALL_ROWS, buffers, &t.default_prefetch);
+    c.copy = make_program(&c, r, buffers == OVERFLOW, buffers, &t.default_prefetch);
     t.alignment = 64;
     t.workspace = workspace;
     const char *fault = run_passes(&c, &t);

@@ -273,7 +273,7 @@ static void check_products(ParcRt *rt, Check *c, const Case *k, const Routed *r)
                  {PARC_F16, PARC_F16}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int computes = PARC_GROUPED_Y; computes <= PARC_GROUPED_WEIGHT; computes++) {
-            ParcGrouped s = {(ParcGroupedResult)computes, groups_of(k), k->of.x, k->shards, k->of.r,
+            ParcGrouped s = {(ParcGroupedResult)computes, groups_of(k), k->of.x, k->of.r, k->of.r,
                              k->experts, k->f, k->d, types[i].type, types[i].out};
             for (int level = PARC_CPU_NATIVE; level <= PARC_CPU_AMX; level++)
                 check_product(rt, c, k, r, &s,

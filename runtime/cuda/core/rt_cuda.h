@@ -33,7 +33,7 @@ typedef enum CudaPrecision {
 
 /* The programs that the device executes. */
 typedef enum CudaProgram {
-    CUDA_STEP, CUDA_EVAL, CUDA_OUTPUTS, CUDA_PROGRAMS,
+    CUDA_STEP, CUDA_EVAL, CUDA_OUTPUTS, CUDA_ROUNDS, CUDA_PROGRAMS,
 } CudaProgram;
 
 /* Pinned staging memory for all copies, in two halves: the host fills one

@@ -78,12 +78,12 @@ void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
     CudaProgress *p = &c->progress;
     set_words(rt, PARC_COMPUTE, 0, WORDS, 0);
     for (int i = 0; i < PARC_STREAMS; i++) {
-        if (!p->placed[program])
+        if (p->placed[program] < rt->rounds)
             p->first[program][i] = p->known[i];
         p->n[i] = p->first[program][i];
         p->owed[i] = false;
     }
-    p->placed[program] = true;
+    p->placed[program] = rt->rounds > p->placed[program] ? rt->rounds : p->placed[program];
 }
 
 /* Appends an entry for the stream's next collective. */

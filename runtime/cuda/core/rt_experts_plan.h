@@ -53,8 +53,7 @@ static inline int64_t rt_grouped_tiles(const ParcGrouped *s, int rows)
 /* The rows of an expert in a group, if all experts of all shards have equally many. */
 static inline int64_t rt_grouped_mean(const ParcGrouped *s)
 {
-    int64_t all = s->shards * s->experts;
-    return (s->r + all - 1) / all;
+    return (s->used + s->experts - 1) / s->experts;
 }
 
 /* The rows of a tile: of an expert's rows, or of the gradient of its matrix. */

@@ -23,7 +23,8 @@ typedef struct CudaProgress {
     uint32_t n[PARC_STREAMS];     /* the number of the next collective */
     uint32_t first[CUDA_PROGRAMS][PARC_STREAMS]; /* number of each program's
                                                     first collective */
-    bool placed[CUDA_PROGRAMS];   /* `first` is known */
+    int64_t placed[CUDA_PROGRAMS]; /* the most rounds of experts for which `first` holds; 0: it
+                                    is not known */
     uint32_t known[PARC_STREAMS]; /* valid entries of position[], of any step */
     int64_t capacity[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been

@@ -137,6 +137,24 @@ static bool read_bias(const BuiltinCall *c, const Type *q, const Type *k, Value 
     return true;
 }
 
+/* The result of attention with the argument sinks, floats [heads]. */
+static Datum with_sinks(const BuiltinCall *c, Datum o)
+{
+    enum { SINKS = 11 };
+    Value *x;
+    if (c->arg[SINKS].kind == DATUM_NONE || o.kind != DATUM_TENSOR)
+        return o;
+    if (!builtin_tensor(c, SINKS, &x))
+        return datum_poison();
+    long long heads = o.tensor->type.dim[2];
+    if (!dtype_is_float(x->type.dtype) || x->type.ndim != 1 || x->type.dim[0] != heads)
+        return lower_poison(c->l, builtin_loc(c, SINKS), NULL, "the sinks must be floats [%lld], "
+                            "one for each head, not %s", heads, builtin_shape(c, x));
+    Datum args[] = {o, datum_tensor(o.tensor->def->out[1]), c->arg[SINKS]};
+    args[2].tensor = ir_cast(&c->l->b, lower_import(c->l, c->l->level, x), DT_F32);
+    return lower_op(c->l, c->call->loc, "attend from", OP_attention_sinks, 3, args, NULL);
+}
+
 Datum builtin_attention(const BuiltinCall *c)
 {
     Value *q, *k, *v;
@@ -187,5 +205,5 @@ Datum builtin_attention(const BuiltinCall *c)
     }
     if (bias)
         args[n++] = datum_tensor(bias);
-    return lower_op(c->l, c->call->loc, "attend from", OP_attention, n, args, attr);
+    return with_sinks(c, lower_op(c->l, c->call->loc, "attend from", OP_attention, n, args, attr));
 }

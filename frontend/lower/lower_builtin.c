@@ -297,7 +297,7 @@ const Builtin builtin_table[] = {
     PLAIN("may_be", "ids, n", builtin_may_be),
     PLAIN("arange", "n=", builtin_arange),
     PLAIN("attention", "q, k, v, causal=, scale=, dropout=, window=, softcap=, documents=, "
-          "padding=, bias=", builtin_attention),
+          "padding=, bias=, sinks=", builtin_attention),
     PLAIN("convolution", "x, weight, stride, padding, dilation, groups, size",
           builtin_convolution),
     PLAIN("rope", "x, theta=, style=, scaling=", builtin_rope),

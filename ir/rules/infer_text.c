@@ -54,6 +54,7 @@ static const struct TextTypes {
     {OP_attention, {0, FROM_F32}},
     {OP_attention_grad, {1, 2, 3}},
     {OP_attention_bias_grad, {FROM_F32}},
+    {OP_attention_sinks, {0, FROM_F32}},
     {OP_conv, {FROM_ATTR}},
     {OP_conv_grad_x, {FROM_ATTR}},
     {OP_conv_grad_weight, {FROM_ATTR}},

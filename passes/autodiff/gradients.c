@@ -494,7 +494,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     ROW(einsum), ROW(conv), ROW(rotary), ROW(topk),
     ROW(gather_rows), ROW(combine_rows), ROW(gather_pairs), ROW(scatter_pairs),
     ROW(grouped_matmul),
-    ROW(embedding), ROW(attention),
+    ROW(embedding), ROW(attention), ROW(attention_sinks),
 };
 
 GradientRule *gradient_rule(OpKind kind)

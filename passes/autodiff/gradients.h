@@ -38,8 +38,8 @@ void einsum_letters(const char *spec, EinsumLetters letter);
  * product where they suffice (einsum.c). */
 Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y);
 
-/* The rule of attention (attention.c). */
-GradientRule gradient_attention;
+/* The rules of attention (attention.c). */
+GradientRule gradient_attention, gradient_attention_sinks;
 
 /* ---- functions of autodiff_values.c for the rules ---- */
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# attention.sh: attention with a window, a softcap, documents, padding or a bias has the
+# attention.sh: attention with a window, a softcap, documents, padding, sinks or a bias has the
 # losses of the same arithmetic on all scores, on meshes that split the heads and the sequence. A window
 # costs its part of the whole.
 # cpu: losses
@@ -128,7 +128,14 @@ run every-hand "$every
 $(masked -9 0 "0.2 * tanh(score / 0.2) + $added")" 1x1 every-hand-1x1 "$table"
 run keys-hand "$keys
 $(masked -96 96 "score + $added")" 1x1 keys-hand-1x1
+# A learned number for each head, one more key with value 0.
+sinks='param sinks[heads] = normal(2.0)'
+run sinks-hand "$(masked -9 0 | sed 's/^ *p = .*/        row = broadcast(reshape(sinks, 1, 2, 2, 1, 1), batch, 2, 2, seq, 1)\
+        p = slice(softmax(concat(where(seen, score, -1e9), row)), 0, seq)/')" 1x1 \
+    sinks-hand-1x1 "$sinks"
 for mesh in $(few_or_all 2x2 "1x1 2x1 1x2 2x2"); do
+    run sinks '        y = attention(q, k, v, causal=true, window=10, sinks=sinks)' $mesh \
+        sinks-hand-1x1 "$sinks"
     run distance "$distance
         y = attention(q, k, v, causal=true, bias=bias)" $mesh distance-hand-1x1 "$table"
     run first "$first
@@ -189,4 +196,10 @@ no_bias() {
             "$work/err"
 }
 check "a bias of other dims" no_bias
+model '        y = attention(q, k, v, sinks=x)' >"$work/bad.pdl"
+no_sinks() {
+    ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" &&
+        grep -F "the sinks must be floats [4], one for each head, not" "$work/err"
+}
+check "sinks of other dims" no_sinks
 finish

@@ -60,6 +60,7 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_rotary] = {.local = interp_rotary},
     [OP_attention] = {.local = interp_attention},
     [OP_attention_grad] = {.local = interp_attention_grad},
+    [OP_attention_sinks] = {.local = interp_attention_sinks},
     [OP_attention_bias_grad] = {.local = interp_attention_bias_grad},
     [OP_attention_step] = {.local = interp_attention},
     [OP_attention_grad_step] = {.local = interp_attention_grad},

@@ -381,3 +381,20 @@ void interp_attention_bias_grad(Interp *in, const Op *op, int64_t rank)
                 to[bias_element(z, b, h, s, t)] += pair_of(&x, at, t, all).ds;
     }
 }
+
+void interp_attention_sinks(Interp *in, const Op *op, int64_t rank)
+{
+    Local o = interp_local(in, op->arg[0], rank), lse = interp_local(in, op->arg[1], rank);
+    const double *x = interp_local(in, op->arg[2], rank).at;
+    double *y = interp_local(in, op->out[0], rank).at;
+    double *all = interp_local(in, op->out[1], rank).at;
+    const int64_t *dim = o.shape->dim, heads = dim[2];
+    for (int64_t at = 0; at < dim[0] * dim[1] * heads; at++) {
+        int64_t h = at % heads, s = at / heads % dim[1], b = at / heads / dim[1];
+        int64_t row = (b * heads + h) * dim[1] + s;
+        double low = lse.at[row] - x[h];
+        all[row] = x[h] + (low > 0 ? low : 0) + log1p(exp(-fabs(low)));
+        for (int64_t e = 0; e < dim[3]; e++)
+            y[at * dim[3] + e] = o.at[at * dim[3] + e] / (1 + exp(-low));
+    }
+}

@@ -111,7 +111,7 @@ LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpo
     interp_topk_grad, interp_rotary,
     interp_group_rows, interp_gather_rows, interp_combine_rows, interp_grouped_matmul,
     interp_einsum, interp_conv, interp_attention, interp_attention_grad,
-    interp_attention_bias_grad;
+    interp_attention_bias_grad, interp_attention_sinks;
 
 /* Adds the einsum of operands 0 and 1, by the op's spec, to that result. */
 void interp_product(Interp *in, const Op *op, int64_t rank, int result);

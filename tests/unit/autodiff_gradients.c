@@ -289,6 +289,14 @@ static Value *make_bias_of_queries(Small *s, Value *const *x)
     return biased(s, x, 5, false, 0);
 }
 
+static Value *make_sinks(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.i = 2}};
+    Op *of = ir_op(&s->b, OP_attention, 3, x, attr, NULL);
+    Value *args[] = {of->out[0], of->out[1], x[3]};
+    return ir_op(&s->b, OP_attention_sinks, 3, args, NULL, NULL)->out[0];
+}
+
 static Value *make_topk(Small *s, Value *const *x)
 {
     Attr attr[MAX_ATTRS] = {{.i = 3}, {.i = true}};
@@ -446,6 +454,10 @@ static const Case cases[] = {
      make_bias_of_queries,
      {{4, {2, 3, 2, 2}}, {4, {2, 5, 1, 2}}, {4, {2, 5, 1, 3}}, {2, {2, 3}}},
      OP_attention},
+    {"attention with sinks",
+     make_sinks,
+     {{4, {2, 5, 4, 2}}, {4, {2, 5, 2, 2}}, {4, {2, 5, 2, 3}}, {1, {4}}},
+     OP_attention_sinks},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -206,6 +206,8 @@ static const Row rows[] = {
       "f32[8, 5, 4, 7]", "f32[8, 4, 5]", "f32[4, 5]"},
      {{.i = 1}, {.f = 1}, [8] = {.i = 6}},
      "the bias lacks the queries' or the keys' dim", NULL},
+    {OP_attention_sinks, {"bf16[8/dp, 5, 4/tp, 7]", "f32[8/dp, 4/tp, 5]", "f32[4/tp]"}, {{0}},
+     "bf16[8/dp, 5, 4/tp, 7], f32[8/dp, 4/tp, 5]", NULL},
     /* convolutions */
     {OP_conv, {"f32[8/dp, 6, 5, 5]", "f32[4/tp, 6, 3, 3]"}, CONV(1, 1, 1, 1, 5),
      "f32[8/dp, 4/tp, 5, 5]", NULL},

@@ -193,6 +193,7 @@ const OpSample op_sample[] = {
     DROPPED(2, 4, 4, 4, 2, 1), SEGMENTS(4, 4, 4, 8, 4, 1), SEGMENTS(2, 3, 6, 4, 2, 0),
     BIASED(4, 4, 4, 8, 4, 1, 15, T4(ANY, 4, 8, 4, 4)), BIASED(2, 3, 6, 4, 2, 0, 10, T2(ANY, 4, 6)),
     BIASED(4, 4, 6, 8, 4, 0, 9, T2(ANY, 4, 6)),
+    {OP_attention_sinks, 3, {T4(ANY, 4, 6, 8, 3), T3(ANY, 4, 8, 6), T1(ANY, 8)}, {{0}}},
     BIASED_GRAD(4, 4, 4, 8, 4, 1, 15, T4(ANY, 4, 8, 4, 4)),
     BIASED_GRAD(4, 4, 4, 8, 4, 1, 14, T3(ANY, 8, 4, 4)),
     BIASED_GRAD(4, 3, 6, 8, 4, 0, 12, T2(ANY, 3, 6)),

@@ -303,7 +303,13 @@ static Value *attention(Model *m, Value *h)
     }
     if (rng_chance(m->r, 30))
         args[nargs++] = attention_bias(m, x, n, &attr[8].i);
-    Value *y = ir_op(model_at(m), OP_attention, nargs, args, attr, "o")->out[0];
+    Op *of = ir_op(model_at(m), OP_attention, nargs, args, attr, "o");
+    Value *y = of->out[0];
+    if (rng_chance(m->r, 25)) {
+        Value *sinks = model_param_wide(m, model_param(m, "sinks", 1, &n));
+        Value *in[] = {y, of->out[1], ir_cast(model_at(m), sinks, DT_F32)};
+        y = ir_op(model_at(m), OP_attention_sinks, 3, in, NULL, "y")->out[0];
+    }
     y = ir_reshape(model_at(m), y, 3, (int64_t[]){m->batch, m->seq, n * head});
     y = model_out(m, model_call(m, &wo, y), 0);
     model_close(m, o);

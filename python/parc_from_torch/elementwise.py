@@ -145,15 +145,23 @@ def masked_number(m, x):
     return LOWEST
 
 
+def only_positions(node):
+    """Whether a node is topk or a sort of which only the positions are read."""
+    return str(node.target).split(".")[1:2] in (["topk"], ["sort"]) and \
+        all(user.args[1:] == (1,) for user in node.users)
+
+
 def only_normalized(node):
-    """Whether all readers of a node are softmaxes or exp, after sums and moves."""
+    """Whether all readers of a node are softmaxes or exp, after sums and moves, or choose the
+    largest elements."""
     through = ("add", "masked_fill", "where", "view", "reshape", "transpose", "expand", "to",
                "float", "contiguous")
     ends = ("softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp",
             "cross_entropy_loss", "max", "amax", "exp", "scaled_dot_product_attention")
     for user in node.users:
         name = str(user.target).split(".")[1] if "." in str(user.target) else ""
-        if name not in ends and not (name in through and only_normalized(user)):
+        if name not in ends and not only_positions(user) and \
+                not (name in through and only_normalized(user)):
             return False
     return bool(node.users)
 

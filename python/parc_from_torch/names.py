@@ -9,9 +9,10 @@ WORDS = {"if", "else", "for", "in", "return", "and", "or", "not", "true", "false
 MODULES = {"Linear", "Embedding", "RMSNorm", "LayerNorm", "BatchNorm", "Dropout", "DropPath", "Conv1d", "Conv2d",
            "LoRALinear"}
 FUNCTIONS = set("""
-    abs arange argmax argsort attention avg_pool2d broadcast ceil clamp concat conv1d conv2d cos count
+    abs arange argmax argsort attention avg_pool2d broadcast ceil clamp combine_rows concat conv1d conv2d cos count
     cross_entropy cumsum detach
-    drop_path dropout flip einsum embedding erf exp expm1 float floor gather gelu gelu_tanh heads int like
+    drop_path dropout flip einsum embedding erf exp expm1 float floor gather gather_pairs gather_rows gelu gelu_tanh
+    group_rows grouped_bias grouped_matmul heads int like
     linear_recurrence log log1p
     log_softmax logsumexp max max_pool2d maximum may_be mean merge_heads minimum mse_loss normal
     onehot pad pair random range rank recip refuse relu reshape roll rope round rsqrt scatter_add select sigmoid

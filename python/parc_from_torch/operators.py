@@ -6,14 +6,14 @@
                                           heads and the sequence
 """
 
-from . import (batch_norms, convolutions, elementwise, integers, losses, orders, positions,
+from . import (batch_norms, convolutions, elementwise, experts, integers, losses, orders, positions,
                products, random_numbers, shapes)
 from .body import Value
 from .builder import Builder
 
 TABLE = {**elementwise.TABLE, **shapes.TABLE, **products.TABLE, **losses.TABLE,
          **convolutions.TABLE, **positions.TABLE, **orders.TABLE,
-         **batch_norms.TABLE, **integers.TABLE, **random_numbers.TABLE}
+         **batch_norms.TABLE, **integers.TABLE, **random_numbers.TABLE, **experts.TABLE}
 
 
 def unknown(node):

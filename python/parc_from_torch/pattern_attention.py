@@ -1,6 +1,7 @@
 """Recognises attention that is written out, and repeated keys and values.
 
     softmax(q @ transpose(k) * scale + mask) @ v    attention(q, k, v, causal=true)
+    softmax(cat((scores, sinks)))[..., :-1] @ v     attention(q, k, v, sinks=sinks)
 
 The statements between the product and the softmax run on numbers, so their form is
 free: they must multiply by one number and add a mask that attention has. Other scores, with
@@ -96,17 +97,57 @@ def undropped(x):
     return x, 0, None
 
 
+def without_shift(w, s):
+    """softmax(x - y), with one y for all elements of a row, is softmax(x)."""
+    made = made_by(s.args[0], "sub")
+    x, y = made.args if made else (None, None)
+    if s.named or not isinstance(x, Value) or x.shape != s.args[0].shape or \
+            isinstance(y, Value) and y.shape and y.shape[-1] != 1:
+        return None
+    return w.make("softmax", [x], x.shape)
+
+
+def sink_of(x, shape):
+    """The sinks [h] of which x [b, h, s, 1] has copies, or None."""
+    wide = made_by(x, "broadcast")
+    x = wide.args[0] if wide else x
+    made = made_by(x, "reshape", "unsqueeze")
+    sinks = made.args[0] if made else None
+    return sinks if sinks is not None and sinks.shape == shape[1:2] and \
+        x.shape == (1, shape[1], 1, 1) else None
+
+
+def without_sinks(weights):
+    """(scores, sinks) of weights softmax(concat(scores, sinks)) without the last key, or of
+    softmax(scores); (None, None) of others."""
+    part = made_by(weights, "slice")
+    made = made_by(part.args[0] if part else weights, "softmax")
+    if not made or made.named:
+        return None, None
+    if not part:
+        return made.args[0], None
+    both = made_by(made.args[0], "concat")
+    keys = weights.shape[-1]
+    if not both or len(both.args) != 2 or part.args[1:] != [0, keys] or \
+            part.named != {"dim": 3} or both.args[0].shape != weights.shape:
+        return None, None
+    sinks = sink_of(both.args[1], weights.shape)
+    return (both.args[0], sinks) if sinks is not None else (None, None)
+
+
 def eager(w, s):
     """softmax(scores) @ v."""
     weights, v = s.args
     weights, rate, call = undropped(weights)
-    made = made_by(weights, "softmax")
-    if not made or made.named or len(s.outs[0].shape) != 4 or not isinstance(v, Value):
+    scores, sinks = without_sinks(weights)
+    if scores is None or len(s.outs[0].shape) != 4 or not isinstance(v, Value):
         return None
-    found = known_scores(w.body, made.args[0]) or read_scores(w, made.args[0])
+    found = known_scores(w.body, scores) or read_scores(w, scores)
     if not found or found[0].shape[:2] != v.shape[:2]:
         return None
     q, k, scale, how = found
+    if sinks is not None:
+        how["sinks"] = sinks
     if not math.isclose(scale * math.sqrt(q.shape[-1]), 1, rel_tol=1e-6):
         how["scale"] = pattern_scores.plain_number(scale)
     if rate:
@@ -118,4 +159,4 @@ def eager(w, s):
     return w.flip(w.make("attention", [q, k, v], q.shape[:3] + v.shape[3:], how))
 
 
-PATTERNS = {"attention": [grouped_heads], "matmul": [eager]}
+PATTERNS = {"attention": [grouped_heads], "matmul": [eager], "softmax": [without_shift]}

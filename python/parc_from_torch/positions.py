@@ -4,6 +4,7 @@
     aten.index(x, [arange(b), p])        einsum("ab, abc -> ac", arange(n) == unsqueeze(p, 1), x)
     aten.index(x, [arange(b)[:, None],   unsqueeze(x, 1)
                    arange(t)[None, None]])
+    aten.scatter(x, -1, p, 2)            where(max(onehot(p, n), dim=-2), 2, x)
     aten.cross_entropy_loss(x, arange)   -mean(sum(log_softmax(x) * (the label's class), dim=-1))
 
 A position is a float in PDL. The element at a position is a sum of all elements times 1 at
@@ -13,7 +14,8 @@ the position and 0 elsewhere.
 import torch
 
 from . import known_indices, losses, shapes
-from .builder import axis, is_index
+from .body import Value
+from .builder import axis, is_index, number
 from .products import LETTERS, reduce
 from .reference import IGNORED
 
@@ -104,5 +106,19 @@ def cross_entropy(m, args, named):
     return m.map("neg", losses.reduced(m, picked, how))
 
 
-TABLE = {"argmax": argmax, "argmin": argmax, "index": index,
+def scatter(m, args, named):
+    """A number at positions of the last dim."""
+    x, dim, ids, value = args[:4]
+    if axis(dim, len(x.shape)) != len(x.shape) - 1 or x.shape[:-1] != ids.shape[:-1] or \
+            isinstance(number(value), Value):
+        m.fail("has a counterpart for a number at positions of the last dim only")
+    hot = hits(m, ids, x.shape[-1])
+    chosen = m.make("max", [hot], m.shape(), {"dim": -2})
+    x, value = number(x), number(value)
+    if (x, value) == (0, 1):
+        return chosen
+    return m.make("where", [chosen, value, x], m.shape())
+
+
+TABLE = {"scatter": scatter, "argmax": argmax, "argmin": argmax, "index": index,
          "cross_entropy_loss": cross_entropy}

@@ -7,6 +7,7 @@ import operator
 import torch
 import torch.nn.functional as F
 
+from . import experts
 from .body import Value
 
 # ---- rotary embeddings -----------------------------------------------------
@@ -53,7 +54,7 @@ def rope(x, theta=10000.0, style=None, scaling=None):
 
 
 def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softcap=None,
-              padding=None, bias=None):
+              padding=None, bias=None, sinks=None):
     far = torch.arange(q.shape[1])[:, None] - torch.arange(k.shape[1])[None]
     pairs = torch.ones_like(far).float()
     if causal:
@@ -63,7 +64,7 @@ def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softc
     group = q.shape[2] // k.shape[2]
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    if padding is None and bias is None and softcap is None:
+    if padding is None and bias is None and softcap is None and sinks is None:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=pairs.bool(),
                                               scale=scale).transpose(1, 2) / (1 - dropout)
     scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -71,7 +72,11 @@ def attention(q, k, v, causal=False, scale=None, dropout=0.0, window=None, softc
     scores = scores if bias is None else scores + bias
     keys = torch.ones(1) if padding is None else padding[:, None, None].float()
     allowed = (pairs * keys * (scores >= -1e30)).bool()
-    weights = torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0) / (1 - dropout)
+    scores = torch.where(allowed, scores, -math.inf)
+    if sinks is not None:
+        row = sinks[:, None, None].expand(*scores.shape[:3], 1)
+        scores = torch.cat((scores, row), -1)
+    weights = scores.softmax(-1)[..., :k.shape[2]].nan_to_num(0) / (1 - dropout)
     return (weights @ v).transpose(1, 2)
 
 
@@ -177,6 +182,7 @@ def random(*x):
 
 
 BUILTINS = {
+    **experts.FUNCTIONS,
     "conv1d": convolution(F.conv1d), "conv2d": convolution(F.conv2d),
     "max_pool2d": pool(F.max_pool2d), "avg_pool2d": pool(F.avg_pool2d),
     "argmax": lambda x, dim=-1: x.argmax(dim).float(),

@@ -2,6 +2,8 @@
 
     x * cos + rotate_half(x) * sin                rope(x, theta, style=half)
     view_as_real(view_as_complex(x) * freqs)      rope(x, theta)
+    cat(x0 * cos - x1 * sin, x1 * cos + x0 * sin), with x0 = x[..., 0::2], x1 = x[..., 1::2]
+                                                  the same, and its pairs taken apart
 
 The statements from a tensor x to a result are a rotary embedding if they compute
 one, in whatever way they are written: they run on a tensor that shows the table of
@@ -21,18 +23,37 @@ USUAL = [10000.0, 500000.0, 1000000.0]
 NEAR = 3e-6  # relative error of frequencies that were computed in f32
 
 
+# The pairs of what is rotated, and of the result. DeepSeek's are `apart`.
+STYLES = {"half": ("half", "half"), "interleaved": ("interleaved", "interleaved"),
+          "apart": ("interleaved", "half")}
+
+
+def places(kind, d):
+    """Where the first and the second number of each pair are."""
+    if kind == "half":
+        return slice(0, d // 2), slice(d // 2, None)
+    return slice(0, None, 2), slice(1, None, 2)
+
+
+def rotated(x, theta, style, scaling):
+    """rope of a style, those with other places of the result's pairs included."""
+    if style != "apart":
+        return rope(x, theta, style, scaling)
+    y = rope(x, theta, None, scaling)
+    return torch.cat((y[..., 0::2], y[..., 1::2]), -1)
+
+
 def tables(run, shape, style):
     """(cosines, sines) [positions, pairs] of a rotation `run` of [b, s, h, d], or None.
     The first number of each pair is 1 and the second 0, so that the pair becomes
     (cos, sin)."""
     x = torch.zeros(shape)
-    half = shape[-1] // 2
-    first = slice(0, half) if style == "half" else slice(0, None, 2)
-    second = slice(half, None) if style == "half" else slice(1, None, 2)
-    x[..., first] = 1
+    given, made = STYLES[style]
+    x[..., places(given, shape[-1])[0]] = 1
     y = run(x)
     if y.shape != x.shape or not bool((y == y[:1, :, :1]).all()):
         return None
+    first, second = places(made, shape[-1])
     return y[0, :, 0, first].double(), y[0, :, 0, second].double()
 
 
@@ -118,14 +139,14 @@ def rotation(end, start, numbers):
             return y.transpose(1, 2) if heads_first else y
 
         b, s, h, d = (shape[0], shape[2], shape[1], shape[3]) if heads_first else shape
-        for style in ("half", "interleaved"):
+        for style in STYLES:
             found = tables(run, (b, s, h, d), style)
             found = found and describe(*found, numbers)
             if not found:
                 continue
             theta, scaling, factor = found
             x = torch.randn(b, s, h, d)
-            y, want = run(x), factor * rope(x, theta, style, scaling)
+            y, want = run(x), factor * rotated(x, theta, style, scaling)
             slack = 1e-5 + 4e-7 * s
             if bool(((y - want).abs() <= slack * want.abs().max()).all()):
                 return style, heads_first, theta, scaling, factor
@@ -155,6 +176,10 @@ def rope_of(w, x, style, heads_first, theta, scaling, factor):
         named["scaling"] = (Word(f'"{scaling[0]}"'), *scaling[1:])
     y = w.flip(x) if heads_first else x
     y = w.make("rope", [y, theta], y.shape, named)
+    if style == "apart":
+        shape = (*y.shape[:-1], y.shape[-1] // 2)
+        y = w.make("concat", [w.make("slice", [y, first, shape[-1]], shape, {"step": 2})
+                              for first in (0, 1)], y.shape)
     if not math.isclose(factor, 1, abs_tol=1e-6):
         y = w.make("mul", [y, float(f"{factor:.7g}")], y.shape)
     return w.flip(y) if heads_first else y

@@ -5,7 +5,8 @@ import inspect
 import os
 import re
 
-from . import (containers, loops, outputs, patterns, prelude, sequential, sinusoids, torch_modules)
+from . import (containers, loops, outputs, patterns, prelude, sequential, sinusoids, tokens,
+               torch_modules)
 from .argument_names import argument_names, forward_names
 from .body import ImportFault, drop_unused, fault, statements
 from .example import tensors
@@ -39,6 +40,7 @@ class Sample(Trace):
         self.comparisons = like.comparisons if like else prelude.Comparisons()
         self.tied = tied_names(self.params)
         calls = {s.callee: s for b in bodies(self.body) for s in b.stmts if s.callee}
+        tokens.take_apart(self.body)
         known = sorted({(n, x) for own in numbers.values() for n, x in own.items()})
         for b in list(bodies(self.body)):
             torch_modules.rewrite(b, model.get_submodule(b.path))

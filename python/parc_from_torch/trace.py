@@ -18,7 +18,7 @@ from unittest import mock
 import torch
 from torch.nn.modules import transformer
 
-from . import batch_norms, functional, operators, outputs
+from . import batch_norms, experts, functional, operators, outputs
 from .body import Body, ImportFault, Stmt, Value, drop_unused, fault
 from .builder import ELSEWHERE, is_index
 from .computed_tables import Source
@@ -39,6 +39,7 @@ def export(model, args, kwargs):
     try:
         with contextlib.redirect_stderr(io.StringIO()), batch_norms.stateless(model), \
                 outputs.without_objects(model), without_elements(model), \
+                experts.as_operators(), \
                 mock.patch.object(transformer, "_detect_is_causal_mask", given_causal):
             return torch.export.export(model, args, kwargs, strict=False)
     except Exception as e:  # torch raises many kinds

@@ -7,7 +7,7 @@ with PyTorch's.
 
 Each function with the decorator `case` in architectures_*.py returns a small random
 model. It is imported without and with training mode. The first is compiled for 1, 2 and 4 ranks
-and trained for 5 steps of AdamW from the module's weights: the first loss is
+and trained for 5 or 20 steps of AdamW from the module's weights: the first loss is
 PyTorch's within 1e-5, the others within 1e-4. The file with dropout must evaluate to
 PyTorch's loss in evaluation mode, and if the model has none, it is trained as well. Prints `N passed, N failed`.
 """
@@ -17,6 +17,7 @@ import glob
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -42,7 +43,8 @@ FIRST, LATER = 1e-5, 1e-4  # tolerances of the first loss and of the others
 class Case:
     """`inputs`: a function of the example inputs; `colwise`, `rowwise`: patterns of the
     linear modules that are split on tp; `shifts`: the model shifts its labels itself;
-    `trains`: training mode draws no random numbers, and differs from evaluation."""
+    `trains`: training mode draws no random numbers, and differs from evaluation. A model with
+    experts is also trained with its experts on 2 and 4 ranks."""
 
     model: object
     inputs: object
@@ -50,6 +52,7 @@ class Case:
     rowwise: tuple = ()
     shifts: bool = False
     trains: bool = False
+    steps: int = STEPS
 
     def made(self, train):
         torch.manual_seed(0)
@@ -99,11 +102,11 @@ class Trained:
         with open(f"{at}/weights.safetensors", "wb") as f:
             from parc_from_torch.__main__ import safetensors
             f.write(safetensors(model))
-        steps = [case.inputs() for _ in range(STEPS)]
+        steps = [case.inputs() for _ in range(case.steps)]
         names = [n for n, x in steps[0].items() if isinstance(x, torch.Tensor)]
         self.arrays = {n: torch.cat([s[n] for s in steps]) for n in names}
         if case.shifts:  # the data shift the labels; the last token has one as well
-            labels = torch.randint(0, int(steps[0]["labels"].max()) + 1, (STEPS, 1))
+            labels = torch.randint(0, int(steps[0]["labels"].max()) + 1, (case.steps, 1))
             for s, last in zip(steps, labels):
                 s["labels"] = torch.cat([s["labels"][:, 1:],
                                          last.expand(len(s["labels"]), 1)], 1)
@@ -130,11 +133,11 @@ class Trained:
 
     def trains(self, file, mesh):
         log = f"{self.at}/{mesh}.log"
-        run(self.binary(file, mesh), "--steps", str(STEPS), "--data", self.data, "--log", log,
+        run(self.binary(file, mesh), "--steps", str(self.case.steps), "--data", self.data, "--log", log,
             *self.words())
         mine = [json.loads(line)["loss"] for line in open(log) if "loss" in line]
         errors = [abs(a - b) / abs(b) for a, b in zip(mine, self.want)]
-        if len(mine) != STEPS or errors[0] > FIRST or max(errors) > LATER:
+        if len(mine) != self.case.steps or errors[0] > FIRST or max(errors) > LATER:
             raise RuntimeError(f"{mesh}: {mine} instead of {self.want}")
         return True
 
@@ -153,6 +156,24 @@ def loss_of(case, model, inputs):
     logits = model(**{n: x for n, x in inputs.items() if n != "labels"})[0]
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(),
                                              inputs["labels"].flatten())
+
+
+def with_experts(path):
+    """(mesh, file with another plan) for experts on 2 and 4 ranks, if the model has some."""
+    with open(path) as f:
+        text = f.read()
+    experts = re.search(r"^module (\w+)\((?:(?!^}).)*grouped_matmul", text, re.M | re.S)
+    for mesh, how in (("1x2", "gather"), ("2x2", "all_to_all"), ("1x4", "gather")):
+        units = re.search(r"fully_shard dp (\{[^}]*\})", text)[1]
+        plan = f"""plan experts(dp, ep) {{
+    expert_parallel ep {{ every {experts[1]}: dispatch={how} }}
+    fully_shard (dp, ep) {units}
+}}
+""" if experts else ""
+        if plan:
+            with open(f"{path[:-4]}-{mesh}.pdl", "w") as f:
+                f.write(re.sub(r"^plan .*?^}\n", plan, text, flags=re.M | re.S))
+            yield mesh, f.name
 
 
 def test(tally, name, case):
@@ -174,6 +195,9 @@ def test(tally, name, case):
         for mesh in case.meshes() if False in files else ():
             tally.check(f"{name} {mesh} has PyTorch's losses",
                         lambda m=mesh: trained.trains(files[False], m))
+        for mesh, file in with_experts(files[False]) if False in files else ():
+            tally.check(f"{name} {mesh} with experts on their ranks has PyTorch's losses",
+                        lambda f=file, m=mesh: trained.trains(f, m))
         if True in files:
             tally.check(f"{name} with dropout evaluates to PyTorch's loss",
                         lambda: trained.evaluates(files[True]))

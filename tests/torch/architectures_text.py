@@ -12,6 +12,8 @@ ENCODER = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidde
                num_attention_heads=4, max_position_embeddings=64)
 SWIGLU = dict(colwise=("*.mlp.gate_proj", "*.mlp.up_proj", "*.q_proj", "*.k_proj", "*.v_proj"),
               rowwise=("*.mlp.down_proj", "*.o_proj"), shifts=True)
+EXPERTS = dict(colwise=("*.q_proj", "*.k_proj", "*.v_proj"), rowwise=("*.o_proj",), shifts=True,
+               steps=20)
 BERT = dict(colwise=("*.self.query", "*.self.key", "*.self.value", "*.intermediate.dense"),
             rowwise=("*.attention.output.dense", "*.layer.*.output.dense"))
 
@@ -114,6 +116,38 @@ def bloom():
 def mpt():
     return hf.MptForCausalLM(hf.MptConfig(vocab_size=VOCAB, d_model=32, n_layers=2, n_heads=4,
                                           max_seq_len=64))
+
+
+@case(causal, **EXPERTS)
+def mixtral():
+    return hf.MixtralForCausalLM(hf.MixtralConfig(**SIZES, num_local_experts=8,
+                                                  num_experts_per_tok=2))
+
+
+@case(causal, **EXPERTS)
+def qwen3_moe():
+    return hf.Qwen3MoeForCausalLM(hf.Qwen3MoeConfig(
+        **SIZES, head_dim=16, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=24,
+        norm_topk_prob=True))
+
+
+@case(causal, colwise=("*.q_b_proj", "*.kv_b_proj"), rowwise=("*.o_proj",), shifts=True, steps=20)
+def deepseek_v3():
+    """A dense layer and two with experts: 2 of 32 in 2 of 8 groups, and a shared one."""
+    sizes = SIZES | dict(num_hidden_layers=3, num_key_value_heads=4)
+    return hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(
+        **sizes, first_k_dense_replace=1, moe_intermediate_size=24, n_routed_experts=32,
+        num_experts_per_tok=2, n_group=8, topk_group=2, n_shared_experts=1, q_lora_rank=24,
+        kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16))
+
+
+@case(causal, **EXPERTS)
+def gpt_oss():
+    """Sinks, alternating windows, and a clamp that acts."""
+    sizes = SIZES | dict(intermediate_size=24)
+    return hf.GptOssForCausalLM(hf.GptOssConfig(
+        **sizes, head_dim=16, num_local_experts=8, num_experts_per_tok=2, sliding_window=8,
+        swiglu_limit=0.02, rope_parameters=dict(rope_type="default", rope_theta=150000.0)))
 
 
 @case(masked, **BERT)

@@ -35,14 +35,14 @@ static void expand(Program *p, Op *op)
     Build b = ir_build_at(p, op, op);
     const Type *t = &op->arg[0]->type;
     const int64_t heads[] = {1, 1, t->dim[2]}, rows[] = {t->dim[0], t->dim[1], t->dim[2], 1};
-    const AttrList turn = {3, {0, 2, 1}};
+    const AttrList order = {3, {0, 2, 1}};
     Value *x = ir_broadcast(&b, ir_reshape(&b, op->arg[2], 3, heads), 3, t->dim);
-    Value *low = ir_binary(&b, OP_sub, ir_transpose(&b, op->arg[1], turn), x);
+    Value *low = ir_binary(&b, OP_sub, ir_transpose(&b, op->arg[1], order), x);
     Value *part = ir_reshape(&b, ir_unary(&b, OP_sigmoid, low), 4, rows);
     Value *y = ir_binary(&b, OP_mul, ir_cast(&b, op->arg[0], DT_F32),
                          ir_broadcast(&b, part, 4, t->dim));
     replace(op, 0, ir_cast(&b, y, t->dtype));
-    replace(op, 1, ir_transpose(&b, log_sum(&b, low, x), turn));
+    replace(op, 1, ir_transpose(&b, log_sum(&b, low, x), order));
     ir_remove(op);
 }
 

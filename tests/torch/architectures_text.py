@@ -143,7 +143,7 @@ def deepseek_v3():
 
 @case(causal, **EXPERTS)
 def gpt_oss():
-    """Sinks, alternating windows, and a clamp that acts."""
+    """Sinks, alternating windows, and a clamp that changes numbers."""
     sizes = SIZES | dict(intermediate_size=24)
     return hf.GptOssForCausalLM(hf.GptOssConfig(
         **sizes, head_dim=16, num_local_experts=8, num_experts_per_tok=2, sliding_window=8,

@@ -113,7 +113,9 @@ struct Frame {
 };
 
 /* How rotary embeddings are scaled to a longer context (lower_init.c). */
-typedef enum RopeScaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } RopeScaling;
+typedef enum RopeScaling {
+    ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_YARN_EXACT
+} RopeScaling;
 /* Rotary embeddings of `seq` positions and heads of `dim` columns; the other numbers are
  * those of its argument scaling, or 0. */
 typedef struct Rope {

@@ -14,7 +14,8 @@
  *   llama3   linear in the rotations r of a pair in the original context: 0 at `low`, 1 at
  *            `high` (the code of Llama 3.1)
  *   yarn     linear in i, from the pair of `low` rotations to that of `high`; the
- *            magnitude is 0.1 ln(factor) + 1 (Peng et al.: "YaRN", 2023)
+ *            magnitude is 0.1 ln(factor) + 1 (Peng et al.: "YaRN", 2023). The indices of
+ *            both pairs are rounded outward, those of yarn_exact are not (gpt-oss)
  *
  * Uses with the same arguments share the tables; the body of a loop reads them as free
  * operands.
@@ -98,10 +99,12 @@ static Value *kept_part(Build *b, const Rope *r, Value *pair, Value *frequency)
         double per = 1 / (r->high - r->low);
         return clamped(b, scaled(b, frequency, r->original / two_pi * per, -r->low * per));
     }
-    if (r->scaling != ROPE_YARN)
+    if (r->scaling < ROPE_YARN)
         return NULL;
-    double first = fmax(floor(pair_of(r, r->high)), 0);
-    double last = fmin(ceil(pair_of(r, r->low)), (double)r->dim - 1);
+    double first = pair_of(r, r->high), last = pair_of(r, r->low);
+    bool exact = r->scaling == ROPE_YARN_EXACT;
+    first = fmax(exact ? first : floor(first), 0);
+    last = fmin(exact ? last : ceil(last), (double)r->dim - 1);
     double per = 1 / (last > first ? last - first : 0.001);
     return clamped(b, scaled(b, pair, -per, 1 + first * per));
 }
@@ -128,7 +131,7 @@ static Value *table_of(Build *b, const Rope *r, OpKind kind, Value *angle, const
 {
     Value *x = ir_value(b, kind, 1, &angle, NULL, hint);
     Attr by[MAX_ATTRS] = {{.f = 0.1 * log(r->factor) + 1}};
-    return r->scaling == ROPE_YARN && r->factor > 1 ? ir_value(b, OP_scale, 1, &x, by, hint) : x;
+    return r->scaling >= ROPE_YARN && r->factor > 1 ? ir_value(b, OP_scale, 1, &x, by, hint) : x;
 }
 
 static bool same_rope(const Rope *a, const Rope *b)
@@ -197,11 +200,11 @@ static bool check_numbers(const BuiltinCall *c, const Datum *scaling, int number
 /* Reads the argument scaling: none, "default", or a tuple of a name and numbers. */
 static bool read_scaling(const BuiltinCall *c, Rope *r)
 {
-    static const char *const word[] = {"default", "linear", "llama3", "yarn"};
+    static const char *const word[] = {"default", "linear", "llama3", "yarn", "yarn_exact"};
     const Datum *d = &c->arg[ARG_SCALING];
     bool tuple = d->kind == DATUM_TUPLE && d->nitems > 0;
-    int scaling = read_choice(c, ARG_SCALING, tuple ? d->item[0] : *d, "scaling", word, 4,
-                              "default, linear, llama3 or yarn");
+    int scaling = read_choice(c, ARG_SCALING, tuple ? d->item[0] : *d, "scaling", word, 5,
+                              "default, linear, llama3, yarn or yarn_exact");
     if (scaling <= ROPE_PLAIN)
         return scaling == ROPE_PLAIN;
     int numbers = scaling == ROPE_LINEAR ? 1 : 4;

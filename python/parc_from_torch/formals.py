@@ -221,7 +221,16 @@ def exact_expression(number, items):
             return f"{times(text, Fraction(by))} {'+' if c > 0 else '-'} {abs(c)}"
         if root(number, text, values):
             return root(number, text, values)
-    return difference(number, scope) or quotient(number, scope) or logarithm(number, known)
+    return difference(number, scope) or quotient(number, scope) or \
+        logarithm(number, known) or negative(number, items)
+
+
+def negative(number, items):
+    """The text of a Number below 0 as the negative of an expression, or None."""
+    if max(number.values()) >= 0:
+        return None
+    text = exact_expression(Number(-number.base, tuple((n, -v) for n, v in number.other)), items)
+    return text and (f"-({text})" if " " in text else f"-{text}")
 
 
 def difference(number, scope):

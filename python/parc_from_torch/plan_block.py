@@ -11,6 +11,7 @@ from .paths import Arrays, join
 from .recording import said
 
 INDENT = "    "
+EXPERTS = "ExpertParallel"  # the style of modules of experts
 WIDTH = 90
 PREPARE = {"PrepareModuleInput", "PrepareModuleOutput", "PrepareModuleInputOutput"}
 # Two styles of these kinds may be on one module.
@@ -31,7 +32,7 @@ def plan_block(recording, arrays, name="recorded", inputs=None, rename=None,
     classes: names of modules in PDL by name of the class; by default the same
     """
     block = Block(recording, Arrays(arrays), inputs or {}, rename, classes)
-    body = (block.parallelize() + block.fully_shard() + block.checkpoint()
+    body = (block.parallelize() + block.experts() + block.fully_shard() + block.checkpoint()
             + block.offload() + block.freeze())
     warnings = block.warnings()
     notes = [INDENT + line for text in warnings
@@ -176,7 +177,8 @@ class Block:
 
     def parallelize(self):
         lines = []
-        styles = self.recording.styles + self.recording.placements
+        styles = [s for s in self.recording.styles if s.kind != EXPERTS]
+        styles += self.recording.placements
         for axis in dict.fromkeys(s.axis for s in styles):
             entries = self._one_style_each([s for s in styles if s.axis == axis])
             lines += self._styles(axis, self.grouped(entries))
@@ -208,6 +210,12 @@ class Block:
         entries = [(s.path, style_text(s, self._wanted(s.path)))
                    for found in kept.values() for s in found]
         return [(path, text) for path, text in entries if text]
+
+    def experts(self):
+        found = [s for s in self.recording.styles if s.kind == EXPERTS]
+        return [line for axis in dict.fromkeys(s.axis for s in found)
+                for line in clause(f"expert_parallel {axis}", self.grouped(
+                    [(s.path, "") for s in found if s.axis == axis]))]
 
     # fully_shard
 

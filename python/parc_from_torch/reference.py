@@ -31,8 +31,10 @@ def frequencies(d, theta, scaling=None):
     if kind == "llama3":
         kept = ((plain * original / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
         return plain * (kept + (1 - kept) / factor), 1.0
-    first = max(math.floor(yarn_bound(high, d, theta, original)), 0)
-    last = min(math.ceil(yarn_bound(low, d, theta, original)), d - 1)
+    first, last = (yarn_bound(x, d, theta, original) for x in (high, low))
+    if kind == "yarn":
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, d - 1)
     kept = (1 - (pair - first) / (last - first if last > first else 0.001)).clamp(0, 1)
     return plain * (kept + (1 - kept) / factor), 0.1 * math.log(factor) + 1
 

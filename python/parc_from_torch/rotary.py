@@ -111,6 +111,7 @@ def scalings(rates, numbers):
                 for high in named("beta_fast", usual=(32.0,)):
                     if low < high:
                         yield ("yarn", factor, low, high, int(original))
+                        yield ("yarn_exact", factor, low, high, int(original))
 
 
 def describe(cos, sin, numbers):

@@ -90,6 +90,8 @@ READERS = {
 
 def read_style(style, module, path, axis, warn):
     """The Style of a ParallelStyle on a module, or None after a warning."""
+    if type(style).__name__ == "ExpertParallel":
+        return Style(path, axis, "ExpertParallel")
     kind = next((c for c in type(style).__mro__ if c in READERS), None)
     if kind is None:
         warn(f"{{}}: PDL has no style {type(style).__name__}", path)

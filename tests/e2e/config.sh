@@ -118,7 +118,7 @@ refused() {
 bad_scaling() {
     file=$(changed llama3 ".rope_scaling = {$scaling} | .rope_scaling.rope_type = \"dynamic\"") &&
         ! plan llama3 --config "$file" 2>"$work/err" &&
-        grep "must be default, linear, llama3 or yarn, not 'dynamic'" "$work/err"
+        grep "must be default, linear, llama3, yarn or yarn_exact, not 'dynamic'" "$work/err"
 }
 check "scaled rope of another name" refused llama3 \
     '.rope_scaling = {type: "dynamic", factor: 8.0}' "the file has no 'rope_scaling.low_freq_factor'"

@@ -72,18 +72,20 @@ compare() {
 compare even none 'i * 0 + 1' 1 '("linear", 4)' 'i * 0' 1
 compare ramp '("llama3", 4.0, 0.2, 2.0, 16)' '(f * (16 / 6.283185307) - 0.2) / 1.8' 1 \
     '("yarn", 4.0, 0.2, 2.0, 16)' '1 - i / 5' '(0.1 * log(4.0) + 1)'
+compare exact none 'i * 0 + 1' 1 '("yarn_exact", 4.0, 0.2, 2.0, 16)' \
+    '1 - (i - 0.4196405) / 4.0000000' '(0.1 * log(4.0) + 1)'
 
 refused() { # refused SCALING MESSAGE
     model "        y = rope(x, scaling=$1)
         z = y" >"$work/bad.pdl"
     ! "$PARC" "$work/bad.pdl" --emit plan 2>"$work/err" && grep -F -- "$2" "$work/err"
 }
-check "an unknown scaling" refused '"dynamic"' "must be default, linear, llama3 or yarn"
+check "an unknown scaling" refused '"dynamic"' "must be default, linear, llama3, yarn or yarn_exact"
 check "a factor below 1" refused '("linear", 0.5)' "a factor of at least 1"
 check "no factor" refused '("linear",)' "needs 1 number, not 0"
 check "no context" refused '("llama3", 8.0)' "needs 4 numbers, not 1"
 check "a word for a number" refused '("linear", "4")' "a name and numbers, not '4'"
 check "no original context" refused '("llama3", 8.0, 1.0, 4.0, 0)' "the tokens of the original"
 check "bounds in the wrong order" refused '("yarn", 8.0, 32.0, 1.0, 64)' "0 < low < high"
-check "a number" refused 8 "must be default, linear, llama3 or yarn"
+check "a number" refused 8 "must be default, linear, llama3, yarn or yarn_exact"
 finish

@@ -147,7 +147,9 @@ def gpt_oss():
     sizes = SIZES | dict(intermediate_size=24)
     return hf.GptOssForCausalLM(hf.GptOssConfig(
         **sizes, head_dim=16, num_local_experts=8, num_experts_per_tok=2, sliding_window=8,
-        swiglu_limit=0.02, rope_parameters=dict(rope_type="default", rope_theta=150000.0)))
+        swiglu_limit=0.02, rope_parameters=dict(
+            rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_slow=0.1, beta_fast=32.0,
+            truncate=False, original_max_position_embeddings=16)))
 
 
 @case(masked, **BERT)

@@ -285,6 +285,9 @@ static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node)
     if (t.cpu)
         t.cpu = o->cpu;
     t.machine = c->machine;
+    t.device_memory = o->memory_limit ? o->memory_limit
+                      : c->machine    ? (int64_t)machine_value(c->machine, device_memory)
+                                      : 0;
     t.link = c->machine && !machine_is_cpu(c->machine) ? c->machine->link : NULL;
     return t;
 }

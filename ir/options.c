@@ -114,6 +114,8 @@ static const OptionWord dispatch_words[] = {
     {0}};
 
 static const OptionWord exchange_words[] = {
+    {"auto", EXCHANGE_AUTO,
+     "`heads` if heads can be split, else `gather` if keys and values of whole sequences are few, else `ring`"},
     {"heads", EXCHANGE_HEADS,
      "a rank gets whole sequences of its part of the heads, and returns their results"},
     {"gather", EXCHANGE_GATHER,

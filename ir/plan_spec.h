@@ -160,6 +160,7 @@ static inline int64_t pipeline_stages_per_rank(const Pipeline *p)
 
 /* What attention exchanges between ranks that have parts of each sequence. */
 typedef enum Exchange {
+    EXCHANGE_AUTO,  /* not given: the pass plan chooses one of the others */
     EXCHANGE_HEADS, /* queries, keys, values and results: a rank attends with whole
                      * sequences, for its part of the heads */
     EXCHANGE_GATHER, /* keys and values: it attends with its queries to all keys */
@@ -170,6 +171,7 @@ typedef enum Exchange {
 typedef struct Context {
     uint32_t axes; /* its axis, as a bit mask; 0: no sequence is split */
     Exchange exchange;
+    const char *chosen; /* why parc has chosen it; NULL: it is given */
     Loc loc;
 } Context;
 

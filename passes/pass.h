@@ -28,6 +28,7 @@ typedef struct TargetInfo {
     const Link *link;              /* … its links (Mesh.link) */
     int streams;            /* 4 on CUDA (issue.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
+    int64_t device_memory;  /* bytes, as the user or the machine says; 0: not known */
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */
     int64_t page;           /* bytes that a rank can allocate of an arena */
     bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their

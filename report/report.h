@@ -78,6 +78,9 @@ void report_saved(Out *o, const Program *p);
  * pipeline has, and in which order the ranks work. */
 void report_pipeline(Out *o, const Program *p);
 void report_json_pipeline(Out *o, const Program *p);
+/* What attention exchanges over the axis of a context; nothing without one. */
+void report_context(Out *o, const Program *p);
+void report_json_context(Out *o, const Program *p);
 
 /* report_time.c, a part of the plan and of the JSON: the time of a step on a machine. */
 void report_time(Out *o, const Program *p, const Forecast *f);

@@ -437,6 +437,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     mesh(o, p);
     json_params(o, p);
     report_json_pipeline(o, p);
+    report_json_context(o, p);
     json_collectives(o, p);
     report_json_traffic(o, p);
     report_json_groups(o, p);

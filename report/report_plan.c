@@ -327,6 +327,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t, const Forecast *
         out_line(o, "traffic     none");
     plan_params(o, p);
     report_pipeline(o, p);
+    report_context(o, p);
     plan_collectives(o, p, c, n);
     report_groups(o, p);
     report_streams(o, p, c, n);

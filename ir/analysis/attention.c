@@ -6,6 +6,35 @@ bool attention_is_backward(OpKind kind)
     return kind != OP_attention && kind != OP_attention_step;
 }
 
+/* Bytes of a rank's part of a tensor whose sequences are split over n ranks. */
+static double part_bytes(const Program *p, const Type *t, int64_t n)
+{
+    int64_t parts = n;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (t->place.ax[a].kind == AX_S && !(p->plan.context.axes >> a & 1))
+            parts *= p->mesh.size[a];
+    return (double)type_elements(t) * (double)dtype_size(t->dtype) / (double)parts;
+}
+
+double attention_sent(const Program *p, const Op *op, Exchange by)
+{
+    int64_t n = mesh_group(&p->mesh, p->plan.context.axes);
+    const Type *q = &op->arg[0]->type, *k = &op->arg[1]->type, *v = &op->arg[2]->type;
+    double keys = part_bytes(p, k, n) + part_bytes(p, v, n);
+    double queries = part_bytes(p, q, n) * (1 + (double)v->dim[3] / (double)q->dim[3]);
+    double rest = (double)(n - 1), sum = (double)dtype_size(DT_F32) / (double)dtype_size(k->dtype);
+    switch (by) {
+    case EXCHANGE_HEADS: /* q, k, v and o; their gradients */
+        return 2 * (queries + keys) * rest / (double)n;
+    case EXCHANGE_GATHER: /* k and v, twice; their gradients */
+        return 3 * keys * rest;
+    case EXCHANGE_RING: /* the same, in n - 1 steps; their gradients in f32, which return */
+        return 2 * keys * rest + keys * sum * (double)n;
+    case EXCHANGE_AUTO: break;
+    }
+    return 0;
+}
+
 uint32_t attention_ring(const Program *p, const Op *op)
 {
     enum { SEQUENCE = 1 };

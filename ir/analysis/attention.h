@@ -25,6 +25,9 @@ typedef struct AttentionOperands {
 AttentionOperands attention_operands(const Op *op);
 /* Whether it is a gradient. */
 bool attention_is_backward(OpKind kind);
+/* Bytes that a rank sends for an attention, or the first step of a ring, and for its gradient,
+ * with an exchange over the axis of the context. */
+double attention_sent(const Program *p, const Op *op, Exchange by);
 /* The axes over which the keys of an attention are split: a ring of ranks passes them on. */
 uint32_t attention_ring(const Program *p, const Op *op);
 

@@ -223,6 +223,7 @@ void text_context(Text *t)
         return;
     text_begin(t, arena_printf(t->arena, "  %s", clause_name(CL_CONTEXT)));
     c->axes = text_one_axis(t, c->axes);
+    text_field_if(t, c->chosen != NULL, " chosen=", &c->chosen);
     text_options(t, SCOPE_CONTEXT, c);
     text_end(t, &c->loc);
 }

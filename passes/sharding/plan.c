@@ -28,6 +28,7 @@
 #include "ir/options.h"
 #include "ir/plan/user_axes.h"
 #include "ir/units.h"
+#include "passes/sharding/exchange.h"
 #include "passes/sharding/layouts.h"
 #include "passes/pass.h"
 
@@ -253,6 +254,7 @@ static void check_boundary(const Program *p, Op *op)
 void pass_plan(Program *p, const TargetInfo *t)
 {
     p->mesh.link = t->link;
+    exchange_choose(p, t);
     choose_zigzag(p);
     add_microbatch_axis(p);
     for (int i = 0; i < p->param.n; i++)

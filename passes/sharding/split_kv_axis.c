@@ -31,6 +31,7 @@
 #include "ir/plan/styles.h"
 #include "ir/units.h"
 #include "passes/sharding/layouts.h"
+#include "passes/sharding/projection.h"
 #include "passes/sharding/split_axis.h"
 
 /* An attention whose query heads a style splits. */
@@ -50,53 +51,17 @@ typedef struct Refine {
     VEC(Site) site;
 } Refine;
 
-/* ---- projections of queries, keys and values ----------------------------- */
-
-/* The parameter of the projection whose result v is, through biases, norms,
- * rotations and reshapes; -1: there is none. */
-static int projection_of(const Value *v)
-{
-    for (;;) {
-        v = value_outside(v);
-        if (!v)
-            return -1;
-        const Op *op = v->def;
-        if (op->kind == OP_einsum) {
-            int i = value_param(op->arg[1]);
-            return i >= 0 ? i : value_param(op->arg[0]);
-        }
-        bool on = op_is_elementwise(op->kind) || op->kind == OP_reshape ||
-                  op->kind == OP_rotary || op->kind == OP_transpose;
-        if (!on || op->nargs == 0)
-            return -1;
-        v = op->arg[0];
-    }
-}
-
-/* The module that declares the parameter. */
-static const char *module_of(const Program *p, int param)
-{
-    return path_parent(p->arena, p->param.at[param].name);
-}
-
-static const Style *colwise_on(const Program *p, int param, int axis)
-{
-    const Style *s =
-        param < 0 ? NULL : style_of_path(p, module_of(p, param), axis);
-    return s && s->kind == STYLE_COLWISE ? s : NULL;
-}
-
 static void find_site(Refine *g, Op *op)
 {
     if (op->kind != OP_attention || op->phase != PH_FORWARD)
         return;
     Site s = {.op = op, .heads = op->arg[0]->type.dim[2],
               .kv = op->arg[1]->type.dim[2]};
-    s.style = colwise_on(g->p, projection_of(op->arg[0]), g->axis);
+    s.style = projection_style(g->p, projection_param(op->arg[0]), g->axis);
     for (int i = 0; i < 2; i++) {
-        int param = projection_of(op->arg[1 + i]);
-        if (colwise_on(g->p, param, g->axis))
-            s.path[i] = module_of(g->p, param);
+        int param = projection_param(op->arg[1 + i]);
+        if (projection_style(g->p, param, g->axis))
+            s.path[i] = path_parent(g->p->arena, g->p->param.at[param].name);
     }
     if (s.style)
         vec_push(g->p->arena, &g->site, s);

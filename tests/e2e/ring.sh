@@ -61,6 +61,32 @@ says() { # says TEXT OPTIONS…
     "$PARC" "$@" >"$work/out" 2>&1
     grep -qF -- "$wanted" "$work/out"
 }
+# The plan has the bytes of each exchange: those of queries, keys and values that are sent.
+sends() { # sends EXCHANGE KIND PART: PART of the bytes of these collectives
+    sed "s/exchange=ring/exchange=$1/" "$model" >"$work/sends.pdl" &&
+        "$PARC" "$work/sends.pdl" --target cpu --threads 1 --plan ring --mesh 1x4 -D dim=64 \
+            --emit json="$work/sends.json" >"$work/out" &&
+        jq -e --arg kind "$2" '.context.sent["'"$1"'"] as $sent |
+            ([.collectives[] | select(.kind == $kind and (.why | startswith("context"))) |
+              .bytes * .count] | add) * '"$3"' | . >= $sent and . < 1.03 * $sent' \
+            "$work/sends.json"
+}
+check "bytes of a ring" sends ring shift 1
+check "bytes of exchanged heads" sends heads all_to_all 3/4
+chosen() { # chosen EXCHANGE OPTIONS…
+    wanted=$1
+    shift
+    sed 's/: exchange=ring//' "$model" >"$work/chosen.pdl" &&
+        "$PARC" "$work/chosen.pdl" --target cpu --plan ring --emit json="$work/chosen.json" "$@" \
+            >"$work/out" &&
+        test "$(jq -r .context.exchange "$work/chosen.json")" = "$wanted" &&
+        "$PARC" "$work/chosen.pdl" --target cpu --plan ring "$@" --emit plan |
+            grep -qF "exchange=$wanted (cp can"
+}
+check "heads are chosen" chosen heads --mesh 1x4
+check "a gather is chosen: 8 ranks have no head each" chosen gather --mesh 1x8
+check "a ring is chosen: keys and values are large" chosen ring --mesh 1x8 -D seq=4096 \
+    --device-memory 64M
 check "a bias is refused" says "the attention in 'whole' cannot be a ring: it has a bias" \
     tests/data/context.pdl --target cpu --plan ring --mesh 1x2
 finish

@@ -8,7 +8,7 @@
  * result that the same stream made later. If no such reader comes before the
  * iteration ends, the memory is reserved for all iterations; operands that
  * compute makes for the collective (unreduced gradients) then have two buffers,
- * used in rotation.
+ * used in rotation. In a staged loop all streams join after each phase of a microbatch.
  *
  *   loop {
  *     %dw = einsum …                    slot i mod 2
@@ -17,6 +17,7 @@
  *   %g = fused … %dws                   reads all iterations' results: waits
  */
 #include "passes/memory/memory.h"
+#include "passes/pipeline/staged_loop.h"
 
 typedef struct Ordering {
     const Program *p;
@@ -65,6 +66,14 @@ static int first_read_time(const Ordering *b, const Op *from)
     return -1;
 }
 
+/* When all streams join after an op of a staged loop's body: before the ops of the next
+ * phase. */
+static int join_time(const Ordering *b, const Op *op)
+{
+    const Op *loop = op->region->owner, *end = staged_phase_end(loop, op->phase);
+    return end ? b->live->begin[end->id] : b->live->finish[loop->id];
+}
+
 Awaited memory_awaited(const Program *p, const Liveness *live,
                        const Prefetches *prefetch, const Op *x)
 {
@@ -77,12 +86,16 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
     }
     for (const Op *op = x; op; op = op->region->owner) {
         int time = first_read_time(&b, op->next);
+        const Op *loop = op->region->owner;
+        int join = loop && loop->staged ? join_time(&b, op) : -1;
+        if (join >= 0 && (time < 0 || time > join))
+            time = join;
         if (time >= 0) {
             a.time = time;
             return a;
         }
-        if (op->region->owner)
-            a.loop = op->region->owner;
+        if (loop)
+            a.loop = loop;
     }
     return a;
 }

@@ -38,4 +38,6 @@ in_all check "experts on two ranks, gathered, dp=2" follows fast 2e-5 2x2 --plan
 in_all check "experts on four ranks, all_to_all" follows fast 2e-5 1x4 --plan swap
 in_all check "experts on cp" follows fast 2e-5 2x2 --plan sequences
 in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16
+check "a pipeline, experts on dp and tp" follows fast 2e-5 2x2x2 --plan sequence_stages \
+    -D accumulate=2
 finish

@@ -28,6 +28,8 @@ in_all check "experts on dp and cp, gathered" agrees one folded_gather folded_ga
 check "recomputation" agrees one recomputed recomputed 2x2
 in_all check "chunks of the head" agrees one chunks swap 1x2 -D head_chunk=16
 check "a pipeline" agrees one stages stages 2x2 -D accumulate=2
+in_all check "a pipeline, experts on dp and tp" agrees one sequence_stages sequence_stages \
+    2x2x2 -D accumulate=2
 
 check "resume on ep=4, all_to_all" resumed one swap4
 check "resume on dp=2 ep=2, gather" resumed swap4 gather4

@@ -201,26 +201,30 @@ static void check_hybrid(Check *c, Seen *seen)
     arena_free(a);
 }
 
-/* Pipelines in which a rank has no layer of a loop: what is ordered by the loop's
- * collectives on one rank is not on another. */
+/* Pipelines, most of them with ranks that have no layer of a loop: what is ordered by the
+ * loop's collectives on one rank is not on another. */
 static const struct {
-    const char *file, *mesh, *pipeline, *plan;
+    const char *file, *mesh, *axes, *pipeline, *plan;
     const char *define[9];
 } pipelines[] = {
-    {"tests/data/experts.pdl", "2x2", "schedule=1f1b",
+    {"tests/data/experts.pdl", "2x2x2", "pp, dp, tp", "schedule=1f1b",
+     "parallelize tp { layers.*.norm: SequenceParallel }"
+     "\n expert_parallel (dp, tp) { layers.*.moe }",
+     {"accumulate=2"}},
+    {"tests/data/experts.pdl", "2x2", "pp, dp", "schedule=1f1b",
      "expert_parallel dp { layers.*.moe: dispatch=all_to_all }"
      "\n fully_shard dp { layers.*, model }",
      {"accumulate=2"}},
-    {"examples/transformer.pdl", "2x2", "schedule=1f1b",
+    {"examples/transformer.pdl", "2x2", "pp, dp", "schedule=1f1b",
      "fully_shard dp { every TransformerEncoderLayer: reduce=microbatch,"
      " every TransformerDecoderLayer, [embedding, transformer, decoder] }",
      {"vocab=48", "dim=16", "n_layers=3", "n_heads=2", "hidden=24", "batch=8",
       "accumulate=4", "clip=1.0"}},
-    {"examples/transformer.pdl", "2x2", "stages_per_rank=2",
+    {"examples/transformer.pdl", "2x2", "pp, dp", "stages_per_rank=2",
      "fully_shard dp { every TransformerEncoderLayer, every TransformerDecoderLayer }",
      {"vocab=48", "dim=16", "n_layers=3", "n_heads=2", "hidden=24", "batch=8",
       "accumulate=2"}},
-    {"examples/transformer.pdl", "4x2", "schedule=zero_bubble",
+    {"examples/transformer.pdl", "4x2", "pp, dp", "schedule=zero_bubble",
      "fully_shard dp { every TransformerEncoderLayer, every TransformerDecoderLayer }",
      {"vocab=48", "dim=16", "n_layers=5", "n_heads=2", "hidden=24", "batch=8",
       "accumulate=4"}},
@@ -236,9 +240,9 @@ static void check_pipeline(Check *c, int row, Seen *seen)
     CHECK(c, train);
     if (train)
         check_program(c, a,
-                      arena_printf(a, "%.*s\nplan p(pp, dp) {\n pipeline pp { %s }\n %s\n}%s",
-                                   (int)(plan - text), text, pipelines[row].pipeline,
-                                   pipelines[row].plan, train),
+                      arena_printf(a, "%.*s\nplan p(%s) {\n pipeline pp { %s }\n %s\n}%s",
+                                   (int)(plan - text), text, pipelines[row].axes,
+                                   pipelines[row].pipeline, pipelines[row].plan, train),
                       pipelines[row].mesh, pipelines[row].define, pipelines[row].plan, seen);
     arena_free(a);
 }

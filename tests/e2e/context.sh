@@ -49,18 +49,6 @@ check "work of a window" test "$(attention_of gather8 | jq -c '.[0] * 67.5')" = 
     "$(attention_of one | jq -c '.[0] * 10')"
 
 # The exchanges do not wait for the gathers of units, which have a stream of their own.
-streams() { # streams PLAN MESH
-    "$PARC" $model --plan "$1" --mesh "$2" --emit plan >"$work/plan" &&
-        awk '/^[A-Z]/ { section = $1 }
-            /^  [a-z]+[0-9]+ / { label = $1 }
-            section == "Collectives," && /^ +context cp/ { wanted[label] = "tensor" }
-            section == "Collectives," && / of unit / { wanted[label] = "data" }
-            section == "Streams:" && wanted[$1] {
-                seen[wanted[$1]]++
-                if ($2 != wanted[$1]) { print; bad = 1 }
-            }
-            END { exit bad || !seen["tensor"] || !seen["data"] }' "$work/plan"
-}
 for plan in heads gather; do
     check "plan $plan: exchanges are on the stream of tensor axes" streams $plan 2x2
     check "plan $plan: also where units are sharded over the same axis" streams $plan 1x2

@@ -34,3 +34,17 @@ attention_of() { # attention_of NAME
     jq -c '[.work[] | select(.kind == "attention") | .flops * .count] | sort' \
         "$work/$1.json"
 }
+
+# Exchanges of sequences are on the stream of tensor axes, gathers of units on another one.
+streams() { # streams PLAN MESH
+    "$PARC" "$model" --plan "$1" --mesh "$2" --emit plan >"$work/plan" &&
+        awk '/^[A-Z]/ { section = $1 }
+            /^  [a-z]+[0-9]+ / { label = $1 }
+            section == "Collectives," && /^ +context cp/ { wanted[label] = "tensor" }
+            section == "Collectives," && / of unit / { wanted[label] = "data" }
+            section == "Streams:" && wanted[$1] {
+                seen[wanted[$1]]++
+                if ($2 != wanted[$1]) { print; bad = 1 }
+            }
+            END { exit bad || !seen["tensor"] || !seen["data"] }' "$work/plan"
+}

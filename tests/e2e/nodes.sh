@@ -107,11 +107,11 @@ check "a pipeline compiles for two nodes" node_program stages three_d 2x2x1 2
 check "a pipeline over two nodes has the losses of one node" losses stages 2 2 0
 
 # Sequences over nodes, in zigzag order where each node has one rank of a group.
-context() { # context NAME MESH NODE-SIZE NODES RANKS
+context() { # context NAME MESH NODE-SIZE NODES RANKS [EXCHANGE]
     at=$work/$1
     for out in "$at" "$at.nodes --node-size $3"; do
         # shellcheck disable=SC2086
-        "$PARC" "$work/context.pdl" $llama_sizes --target cpu --threads 1 --mesh "$2" \
+        "$PARC" "$work/${6:-gather}.pdl" $llama_sizes --target cpu --threads 1 --mesh "$2" \
             --emit json="$at.json" --dump-after plan -o $out >"$at.ir" || return
     done
     losses "$1" "$4" "$5" 1e-5
@@ -120,10 +120,13 @@ context() { # context NAME MESH NODE-SIZE NODES RANKS
     sed '/^plan /,/^}/d' examples/llama.pdl
     echo 'plan gather(dp, cp) { context cp { attention: exchange=gather }'
     echo 'fully_shard dp { layers.*, model } }'
-} >"$work/context.pdl"
+} >"$work/gather.pdl"
+sed 's/exchange=gather/exchange=ring/' "$work/gather.pdl" >"$work/ring.pdl"
 check "keys are gathered from two nodes" context across 1x2 1 2 1
 in_all check "keys are gathered from nodes with two ranks each" context straddle 1x4 2 2 2
 in_all check "keys are gathered inside nodes" context within 2x2 2 2 2
+check "keys are passed on over two nodes with two ranks each" context ring 1x4 2 2 2 ring
+in_all check "keys are passed on over four nodes" context ring4 1x4 1 4 1 ring
 
 # ---- the life of a run ----
 

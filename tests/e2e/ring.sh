@@ -61,6 +61,21 @@ says() { # says TEXT OPTIONS…
     "$PARC" "$@" >"$work/out" 2>&1
     grep -qF -- "$wanted" "$work/out"
 }
+# On a GPU a shift runs beside the step before whose keys it moves: it is issued first, on another
+# stream, and the stream of the step waits for it only after that.
+check "shifts are on the stream of tensor axes" streams ring 1x4
+overlaps() {
+    "$PARC" "$model" --plan ring --mesh 1x4 --stop-after sync --emit ir >"$work/ir" &&
+        awk '/ = shift\{/ { n = split($0, name, /[ %,]+/); waits = 0; open = 1; shifts++ }
+            open && / wait\{/ && !/stream=/ {
+                for (i = 1; i <= n && name[i] != "="; i++)
+                    if (name[i] != "" && index($0, "why=\"" name[i] "\"")) waits = 1
+            }
+            / = attention_(grad_)?step\{/ { steps++; if (open && waits) bad = 1; open = 0 }
+            END { exit bad || shifts < 6 || steps < 6 }' "$work/ir"
+}
+check "shifts run beside steps" overlaps
+
 # The plan has the bytes of each exchange: those of queries, keys and values that are sent.
 sends() { # sends EXCHANGE KIND PART: PART of the bytes of these collectives
     sed "s/exchange=ring/exchange=$1/" "$model" >"$work/sends.pdl" &&

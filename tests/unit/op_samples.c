@@ -189,6 +189,7 @@ const OpSample op_sample[] = {
     ATTENTION(4, 4, 4, 2, 1),
     ATTENTION(4, 4, 8, 4, 1), ATTENTION(4, 4, 8, 4, 0),
     ATTENTION(4, 6, 8, 4, 0),
+    ATTENTION(8, 8, 4, 2, 1), SEGMENTS(2, 8, 8, 4, 2, 1), DROPPED(2, 8, 8, 4, 2, 0),
     DROPPED(4, 4, 4, 8, 4, 1), DROPPED(1, 3, 6, 8, 4, 0),
     DROPPED(2, 4, 4, 4, 2, 1), SEGMENTS(4, 4, 4, 8, 4, 1), SEGMENTS(2, 3, 6, 4, 2, 0),
     BIASED(4, 4, 4, 8, 4, 1, 15, T4(ANY, 4, 8, 4, 4)), BIASED(2, 3, 6, 4, 2, 0, 10, T2(ANY, 4, 6)),

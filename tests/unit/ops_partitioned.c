@@ -10,7 +10,9 @@
  *
  * Conversions follow: from every placement of a small tensor to every other.
  */
+#include "ir/analysis/attention.h"
 #include "ir/rules/rules.h"
+#include "passes/pass.h"
 #include "passes/sharding/reshard.h"
 #include "tests/unit/check.h"
 #include "tests/unit/op_samples.h"
@@ -388,6 +390,145 @@ static void check_table(Check *c)
     }
 }
 
+/* ---- rings of attention -------------------------------------------------- */
+
+typedef struct RingTrial {
+    Trial t;
+    const Op *global;
+    Interp *reference;
+    const char *result[MAX_OUTS];
+} RingTrial;
+
+static const Context over_first_axis = {.axes = 1, .exchange = EXCHANGE_RING};
+
+/* Whether the results of the program are those of the global one; false also if the verifier
+ * refuses it. */
+static bool ring_agrees(const RingTrial *r, Program *p, const char **fault)
+{
+    Interp *in = interp_new(p);
+    *fault = ir_verify(p);
+    if (!*fault) {
+        set_numbers(r->t.sample, p, in);
+        *fault = interp_run(in);
+    }
+    bool agrees = !*fault;
+    for (int i = 0; i < r->global->nouts && agrees; i++) {
+        const Value *wanted = r->global->out[i];
+        const double *is = interp_value(in, r->result[i], NULL);
+        const double *should = interp_value(r->reference, wanted->name, NULL);
+        double largest = 0, off = 0;
+        for (int64_t k = 0; is && k < type_elements(&wanted->type); k++) {
+            largest = fmax(largest, fabs(should[k]));
+            if (is[k] > -1e29 || should[k] != 0) /* the lse of a query without keys */
+                off = fmax(off, fabs(is[k] - should[k]));
+        }
+        agrees = is && off <= tolerance * largest;
+    }
+    interp_free(in);
+    return agrees;
+}
+
+/* Also the result that has the name of v. */
+static void put_instead(Program *p, Value *v, Value *with)
+{
+    ir_replace_uses(p->step, v, with);
+    ir_swap_names(v, with);
+}
+
+/* Fault number n: an operand of a shift is left where it is, or goes one rank too far; or a
+ * step is left out. `hidden`: no result need show it. False: there are fewer. */
+static bool make_ring_fault(Program *p, int n, bool *hidden)
+{
+    for_ops(op, p->step) {
+        int members = op->kind == OP_shift ? op->nargs : 0;
+        bool step = op->kind == OP_attention_step && !attr_first(op);
+        if (n >= 2 * members + step) {
+            n -= 2 * members + step;
+            continue;
+        }
+        if (step) {
+            int state = attention_operands(op).state;
+            for (int i = 0; i < 2; i++)
+                put_instead(p, op->out[i], op->arg[state + i]);
+            return true;
+        }
+        Value *v = op->out[n / 2], *from = op->arg[n / 2];
+        *hidden = v->type.dtype == DT_I64;
+        if (n % 2) {
+            Build b = ir_build_at(p, op, op->next);
+            from = ir_op_typed(&b, OP_shift, 1, &v, op->attr, 1, &v->type, NULL)->out[0];
+        }
+        put_instead(p, v, from);
+        if (n % 2)
+            from->def->arg[0] = v;
+        return true;
+    }
+    return false;
+}
+
+static void check_ring_faults(Check *c, const RingTrial *r, const Program *p)
+{
+    const Attr *attr = r->t.sample->attr; /* causal, scale, window, softcap, segments, rate */
+    bool may = !attr[0].i && !attr[2].i && attr[5].f <= 0; /* where keys are does not matter */
+    for (int n = 0;; n++) {
+        const char *fault;
+        bool hidden = false;
+        Program *wrong = ir_copy(p);
+        if (!make_ring_fault(wrong, n, &hidden))
+            return;
+        bool hides = ring_agrees(r, wrong, &fault) && !(hidden && may);
+        if (hides)
+            printf("%s: fault %d of a ring\n", sample_text(r->t.arena, r->t.sample), n);
+        CHECK(c, !hides);
+    }
+}
+
+static void check_ring(Check *c, const OpSample *s, const Mesh *m)
+{
+    static const Mesh whole = {0};
+    RingTrial r = {.t = {.sample = s, .arena = arena_new()}};
+    Program *gp = new_program(r.t.arena, &whole, STAGE_GLOBAL);
+    gp->plan.context = over_first_axis;
+    Op *global = build_global(gp, s);
+    r.global = global;
+    r.reference = interp_new(gp);
+    set_numbers(s, gp, r.reference);
+    rule_of(gp, global, &r.t.rule);
+    const DimFactors *tokens = &r.t.rule.dim[attention_operands(global).q][1];
+    r.t.split[0] = (Split){SPLIT_FACTOR, tokens->n ? tokens->f[0] : -1, -1};
+    r.t.p = new_program(r.t.arena, m, STAGE_PARTITIONED);
+    r.t.p->plan.context = over_first_axis;
+    const char *fault = interp_run(r.reference);
+    if (!fault && tokens->n && allowed(&r.t, global, m)) {
+        Op *op = build_partitioned(&r.t, global);
+        for (int i = 0; i < op->nouts; i++)
+            r.result[i] = op->out[i]->name;
+        CHECK(c, attention_ring(r.t.p, op) == 1);
+        CHECK(c, ring_agrees(&r, r.t.p, &fault));
+        pass_ring(r.t.p, &(TargetInfo){0});
+        bool agrees = ring_agrees(&r, r.t.p, &fault);
+        if (!agrees)
+            print_program(r.t.p, fault ? fault : "the result differs from the global one");
+        CHECK(c, agrees);
+        check_ring_faults(c, &r, r.t.p);
+    }
+    interp_free(r.reference);
+    arena_free(r.t.arena);
+}
+
+static void check_rings(Check *c)
+{
+    for (int i = 0; i < op_sample_count; i++) {
+        const OpSample *s = &op_sample[i];
+        int q = s->kind != OP_attention;
+        if ((s->kind == OP_attention || s->kind == OP_attention_grad) && !s->attr[8].i &&
+            s->arg[q].dim[1] == s->arg[q + 1].dim[1])
+            for (uint32_t k = 0; k < 4; k++)
+                check_ring(c, s, &(Mesh){.n = 1, .name = {"cp"}, .size = {k < 2 ? 2 : 4},
+                                         .zigzag = k % 2});
+    }
+}
+
 /* ---- conversions ------------------------------------------------------- */
 
 /* Placement number i of a [16, 16] tensor on two axes; false: none. */
@@ -453,6 +594,7 @@ int main(void)
 {
     Check c = {0, 0};
     check_table(&c);
+    check_rings(&c);
     check_conversions(&c);
     return check_end(&c);
 }

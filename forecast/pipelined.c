@@ -91,7 +91,8 @@ static void time_stage(Replay *r, int stage, const Work *work, int n, bool whole
     StageTime *s = &r->stage[stage];
     Arena *a = r->p->arena;
     for (int k = 0; k < COMPUTES; k++) {
-        IssueScope scope = {ISSUE_ACTION, coordinate_of(r->p, stage), stage, pipeline_computes[k]};
+        IssueScope scope = {.part = ISSUE_ACTION, .coordinate = coordinate_of(r->p, stage),
+                            .stage = stage, .moment = pipeline_computes[k]};
         s->action[k] = timeline_of(r->p, r->m, work, n, scope, whole);
         s->end[k] = unknown_times(a, r->table.micro);
     }

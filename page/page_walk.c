@@ -152,8 +152,8 @@ static void print_stage(Walker *w, const PipelineTime *t, int stage)
     out(w->o, "%s        {\"actions\": [", stage ? ",\n" : "\n");
     for (int k = 0; k < COMPUTES; k++) {
         out(w->o, k ? "," : "");
-        print_part(w, (IssueScope){ISSUE_ACTION, coordinate_of(w->p, stage), stage,
-                                   pipeline_computes[k]});
+        print_part(w, (IssueScope){.part = ISSUE_ACTION, .coordinate = coordinate_of(w->p, stage),
+                                   .stage = stage, .moment = pipeline_computes[k]});
     }
     out(w->o, "], \"transfer\": [");
     out_double(w->o, s->transfer[0]);

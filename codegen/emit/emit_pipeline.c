@@ -179,7 +179,9 @@ const char *loop_last(Emitter *e, const Op *loop)
 const char *loop_iteration(Emitter *e, const Op *loop, int64_t iteration)
 {
     Arena *a = e->p->arena;
-    int64_t n = loop->cut ? equal_iterations(e, loop->cut) : loop_trips(loop);
+    int64_t n = loop->cut      ? equal_iterations(e, loop->cut)
+                : loop->rounds ? -1
+                               : loop_trips(loop);
     if (attr_reverse(loop) && n < 0)
         return from_first(e, loop, arena_printf(a, "%s - %lld", last_text(e, loop),
                                                 (long long)iteration));

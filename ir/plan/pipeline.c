@@ -182,7 +182,7 @@ int value_stage(const Program *p, const Value *v)
 
 int64_t loop_least_trips(const Program *p, const Op *loop)
 {
-    int64_t least = loop_trips(loop);
+    int64_t least = loop->rounds ? 1 : loop_trips(loop);
     const Op *around = op_loop(loop);
     int nstages = pipeline_stage_count(p), ranks = pipeline_ranks(p);
     bool alone = (around && around->staged) || !program_trains(p);

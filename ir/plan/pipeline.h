@@ -83,7 +83,7 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
                      : loop_trips(loop);
 }
 
-/* The fewest iterations that run without interruption: on a rank, or in a staged loop or
+/* The fewest iterations that run without interruption: one round; on a rank, or in a staged loop or
  * a forward program on a stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
 

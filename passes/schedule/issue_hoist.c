@@ -99,11 +99,11 @@ static bool is_of_other_action(const Op *op, const Op *from)
     return loop && loop->staged && op->phase != from->phase;
 }
 
-/* Whether the loop gathers the unit, or contains loops that gather; or ranks run
+/* Whether the loop gathers the unit, or contains loops that gather; or ranks, or runs, have
  * different numbers of its iterations. */
 static bool bars(const Op *loop, const Op *gather)
 {
-    if (loop->cut || loop->staged)
+    if (loop->cut || loop->staged || loop->rounds)
         return true;
     for (const Op *op = loop->body->first; op; op = op->next)
         if ((op_is_unit_gather(op) && same_unit(op, gather)) ||

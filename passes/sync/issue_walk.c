@@ -84,6 +84,8 @@ static int64_t trips_of(const IssueWalk *w, const Op *loop)
     const IssueScope *s = &w->scope;
     const IssueFrame *staged = staged_frame(w);
     bool all = s->part == ISSUE_SEQUENCE && loop->phase != PH_OPTIMIZER;
+    if (loop->rounds && s->rounds && s->rounds < loop_trips(loop))
+        return s->rounds;
     return !loop->cut || all         ? loop_trips(loop)
            : s->part == ISSUE_SEQUENCE ? loop_rank_trips(w->p, loop)
            : s->part == ISSUE_WHOLE  ? loop_rank_trips(w->p, loop)

@@ -44,6 +44,7 @@ typedef struct IssueScope {
     IssuePart part;
     int coordinate, stage;
     Moment moment;
+    int64_t rounds; /* the most iterations of loops of rounds (parc_rounds); 0: all */
 } IssueScope;
 
 typedef struct IssueWalk {

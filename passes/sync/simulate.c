@@ -235,7 +235,7 @@ static int cut_arena(Arena *scratch, Access *access, int n)
     return ncuts;
 }
 
-/* ---- coordinates of a pipeline ------------------------------------------- */
+/* ---- variants ------------------------------------------------------------ */
 
 /* Whether the instances are the same: so are their accesses. */
 static bool runs_the_same(const Simulation *x, const Simulation *y)
@@ -267,24 +267,44 @@ static Simulation simulate_part(Simulator *t, IssueScope scope)
                         .naccesses = t->access.n};
 }
 
+static int64_t most_rounds(const Program *p)
+{
+    int64_t most = 1;
+    for_ops(op, p->step)
+        if (op->kind == OP_loop && op->rounds && loop_trips(op) > most)
+            most = loop_trips(op);
+    return most;
+}
+
+/* Adds the simulation of the scope, unless there is one that runs the same. */
+static void add_variant(Simulator *t, Simulations *all, IssueScope scope)
+{
+    int i = 0, ranks = pipeline_ranks(t->p);
+    Simulation made = simulate_part(t, scope);
+    while (i < all->n && !runs_the_same(&all->at[i], &made))
+        i++;
+    if (i == all->n) {
+        made.on = NEW_ARRAY(t->p->arena, bool, ranks + 1);
+        all->at[all->n++] = made;
+        t->instance = (InstanceList){0}; /* else the lists are used again */
+        t->access = (AccessList){0};
+    }
+    all->at[i].on[scope.coordinate] = true;
+}
+
 Simulations simulate_step(const Program *p, const SlotCounts *slots, int extra_periods)
 {
     Simulator t = {.p = p, .extra_periods = extra_periods};
-    int ranks = pipeline_ranks(p), n = ranks ? ranks : 1;
-    Simulations all = {.at = NEW_ARRAY(p->arena, Simulation, n),
-                       .of = NEW_ARRAY(p->arena, int, n)};
+    int ranks = pipeline_ranks(p), n = ranks ? ranks : 1, counts = 1;
+    int64_t most = most_rounds(p);
+    for (int64_t r = 1; r < most; r *= 2)
+        counts++;
+    Simulations all = {.at = NEW_ARRAY(p->arena, Simulation, n * counts)};
     find_slots(&t, slots);
-    for (int c = 0; c < n; c++) {
-        IssueScope scope = {.part = ranks ? ISSUE_RANK : ISSUE_WHOLE, .coordinate = c};
-        all.at[all.n] = simulate_part(&t, scope);
-        while (!runs_the_same(&all.at[all.of[c]], &all.at[all.n]))
-            all.of[c]++;
-        if (all.of[c] < all.n)
-            continue; /* the lists are used again */
-        all.n++;
-        t.instance = (InstanceList){0};
-        t.access = (AccessList){0};
-    }
+    for (int k = 0; k < counts; k++)
+        for (int c = 0; c < n; c++)
+            add_variant(&t, &all, (IssueScope){.part = ranks ? ISSUE_RANK : ISSUE_WHOLE,
+                                               .coordinate = c, .rounds = (int64_t)1 << k});
     for (int i = 0; i < all.n; i++)
         all.at[i].npieces = cut_arena(p->arena, all.at[i].access, all.at[i].naccesses);
     return all;

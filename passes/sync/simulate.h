@@ -51,15 +51,16 @@ typedef struct Simulation {
     int n;
     Access *access;
     int naccesses, npieces;
+    bool *on; /* by coordinate of the pipeline, else [0]: its ranks run it */
 } Simulation;
 
 /* One simulation for all coordinates of a pipeline that run the same statements in the
  * same iterations: a rank skips the statements of other stages, and a loop of which its
- * stages have no layer. Without a pipeline: one simulation. */
+ * stages have no layer. Loops of rounds have 1, 2, 4, … iterations, at most all, in
+ * simulations of their own. Without either: one simulation. */
 typedef struct Simulations {
     Simulation *at;
     int n;
-    int *of; /* by coordinate: index of its simulation */
 } Simulations;
 
 /* A vector clock: by stream, the number of statements that have certainly

@@ -26,8 +26,7 @@ typedef struct Follow {
     const Program *p;
     const Op *without;
     Simulations sims;
-    Simulation sim; /* the present one of them … */
-    int index;      /* … its index: its ranks run */
+    Simulation sim; /* the present one of them */
     int ranks;
     int64_t words; /* words of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
@@ -132,7 +131,7 @@ static void touch(Follow *f, int instance, int r, const Access *a)
 static bool runs(const Follow *f, int r)
 {
     int axis = pipeline_axis(f->p);
-    return axis < 0 || f->sims.of[mesh_coord(&f->p->mesh, r, axis)] == f->index;
+    return f->sim.on[axis < 0 ? 0 : mesh_coord(&f->p->mesh, r, axis)];
 }
 
 static void run_instance(Follow *f, int i)
@@ -172,11 +171,11 @@ const char *follow_ranks(const Program *p, const Op *without)
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
-    for (f->index = 0; f->index < f->sims.n; f->index++) {
-        f->sim = f->sims.at[f->index];
+    for (int i = 0; i < f->sims.n; i++) {
+        f->sim = f->sims.at[i];
         for (int step = 0; step < STEPS; step++)
-            for (int i = 0; i < f->sim.n && !f->fault; i++)
-                run_instance(f, i);
+            for (int k = 0; k < f->sim.n && !f->fault; k++)
+                run_instance(f, k);
     }
     return f->fault;
 }

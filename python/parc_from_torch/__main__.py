@@ -84,11 +84,11 @@ def write_whole(path, data):
 
 
 def safetensors(model):
-    """The bytes of a file with the parameters of a module, each once, and the running
-    statistics of its batch norms."""
-    from .batch_norms import states
+    """The bytes of a file with the parameters of a module, each once, the running statistics of
+    its batch norms, and what corrects the scores of its routers."""
+    from . import batch_norms, experts
     header, parts, at = {}, [], 0
-    for name, p in [*model.named_parameters(), *states(model)]:
+    for name, p in [*model.named_parameters(), *batch_norms.states(model), *experts.states(model)]:
         data = p.detach().float().contiguous().numpy().tobytes()
         header[name] = {"dtype": "F32", "shape": list(p.shape),
                         "data_offsets": [at, at + len(data)]}

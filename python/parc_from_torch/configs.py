@@ -36,10 +36,14 @@ def parts(x):
 
 
 def attributes(x):
-    """(name, value) of a config object, without those that its constructor computes."""
+    """(name, value) of a config object, without those that its constructor computes. Configs of
+    transformers have other names of an attribute; the constructor's counts."""
     fields = dataclasses.fields(x) if dataclasses.is_dataclass(x) else ()
     found = {f.name: getattr(x, f.name) for f in fields} | getattr(x, "__dict__", {})
-    derived = {f.name for f in fields if not f.init}
+    given = {f.name for f in fields}
+    derived = {f.name for f in fields if not f.init} | \
+        {own for name, own in (getattr(x, "attribute_map", None) or {}).items()
+         if name in given and own not in given}
     return [(k, y) for k, y in found.items() if not k.startswith("_") and k not in derived]
 
 

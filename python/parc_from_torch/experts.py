@@ -142,6 +142,17 @@ def as_operators():
         yield
 
 
+def states(model):
+    """[(name, tensor)] of the buffers of floats in the state dict that modules beside experts
+    have: what corrects the scores of a router (DeepSeek V3). They are states of PDL."""
+    modules, kept = dict(model.named_modules()), model.state_dict()
+    beside = {n.rpartition(".")[0] for n, m in modules.items()
+              if n.endswith(".experts") and any(p.dim() == 3 for p in m.parameters(recurse=False))}
+    return [(n, x) for n, x in model.named_buffers()
+            if n in kept and x.is_floating_point() and
+            n.rpartition(".")[0].rpartition(".")[0] in beside]
+
+
 # ---- their counterparts ----------------------------------------------------
 
 

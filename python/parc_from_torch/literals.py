@@ -16,6 +16,8 @@ def number(value):
         return f"{value:.1f}" if value else "0.0"
     if 1e-3 <= abs(value) < 1e6:
         return repr(value)
+    if "e-" in repr(value):
+        return repr(value).replace("e-0", "e-")
     mantissa, _, exponent = f"{value:.15e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     text = f"{mantissa}e{int(exponent)}"

@@ -57,6 +57,9 @@ class Module(Scope):
         for name, shown in self.params.items():
             shape = ", ".join(self.number(d) for d in self.body.params[name].dims)
             full = f"{self.body.path}.{name}".strip(".")
+            if full in self.writer.trace.states:
+                lines.append(f"state {shown}[{shape}] = zeros")
+                continue
             text = initial(self.writer.initializers, self, full,
                            self.body.params[name].dims, own=True)
             lines.append(f"param {shown}[{shape}] = {text}")

@@ -3,7 +3,7 @@ and rotary.py. Tables and masks are compared by value, not by the names of the u
 code."""
 
 from . import (lanes, pattern_attention, pattern_batches, pattern_losses, pattern_shapes,
-               random_numbers)
+               pattern_turns, random_numbers)
 from .body import Loop, arguments, drop_unused, replace, values_in
 from .pattern_tables import write_tables
 from .rewriter import Rewrite
@@ -22,8 +22,8 @@ INTERNAL = {"pad_integers": ("pad has no counterpart unless it shifts labels tha
 
 
 def patterns_of(op):
-    for group in (lanes, pattern_batches, pattern_shapes, pattern_losses, pattern_attention,
-                  random_numbers):
+    for group in (lanes, pattern_batches, pattern_shapes, pattern_turns, pattern_losses,
+                  pattern_attention, random_numbers):
         yield from group.PATTERNS.get(op, ())
 
 

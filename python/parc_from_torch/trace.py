@@ -107,9 +107,10 @@ class Trace:
     def __init__(self, model, args, kwargs, program=None):
         self.program = program or functional.program(export(model, args, kwargs))
         self.model = model
-        self.names = {id(p): n for n, p in model.named_parameters(remove_duplicate=False)}
-        self.first_name = {id(p): n for n, p in model.named_parameters()}
-        self.params = dict(model.named_parameters(remove_duplicate=False))
+        self.states = dict(experts.states(model))
+        self.params = dict(model.named_parameters(remove_duplicate=False)) | self.states
+        self.names = {id(p): n for n, p in self.params.items()}
+        self.first_name = {id(p): n for n, p in [*model.named_parameters(), *self.states.items()]}
         self.faults = [fault(source_line(node)[0], f"the forward changes the buffer {name}",
                              Body("", type(model).__name__), "compute it outside of the model")
                        for name, node in functional.changed_buffers(self.program)]

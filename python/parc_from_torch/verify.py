@@ -14,7 +14,7 @@ import re
 import torch
 import torch.nn.functional as F
 
-from . import random_numbers
+from . import experts, random_numbers
 from .batch_norms import stateless
 from .body import ImportFault
 from .example import tensors
@@ -262,7 +262,8 @@ def compare_gradients(model, mine, theirs):
 
 def compare(writer, sample, body, index, what, with_gradients):
     model, watch = sample.model, Watch(sample.model)
-    run = Run(writer, dict(model.named_parameters(remove_duplicate=False)), index)
+    params = dict(model.named_parameters(remove_duplicate=False)) | dict(experts.states(model))
+    run = Run(writer, params, index)
     with torch.enable_grad(), KeepAll(), stateless(model):
         try:
             wanted = tensors(model(*sample.args, **sample.kwargs))

@@ -135,10 +135,14 @@ def qwen3_moe():
 def deepseek_v3():
     """A dense layer and two with experts: 2 of 32 in 2 of 8 groups, and a shared one."""
     sizes = SIZES | dict(num_hidden_layers=3, num_key_value_heads=4)
-    return hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(
+    model = hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(
         **sizes, first_k_dense_replace=1, moe_intermediate_size=24, n_routed_experts=32,
         num_experts_per_tok=2, n_group=8, topk_group=2, n_shared_experts=1, q_lora_rank=24,
         kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16))
+    for name, x in model.named_buffers():
+        if name.endswith("correction_bias"):
+            x.normal_(std=0.02)
+    return model
 
 
 @case(causal, **EXPERTS)

@@ -40,4 +40,11 @@ in_all check "experts on cp" follows fast 2e-5 2x2 --plan sequences
 in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16
 check "a pipeline, experts on dp and tp" follows fast 2e-5 2x2x2 --plan sequence_stages \
     -D accumulate=2
+
+model=tests/data/biased_experts.pdl
+"$PARC" $model --target cpu --threads 1 --plan units -o "$work/one" &&
+    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
+check "biases of experts, and sinks" follows checked 2e-5 1x1 --plan units
+in_all check "the same in bf16" follows fast 2e-2 1x1 --plan units -D precision=bf16
+in_all check "the same on two ranks" follows fast 2e-5 1x2 --plan swap
 finish

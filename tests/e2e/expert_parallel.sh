@@ -227,4 +227,9 @@ check "they train as on one rank" same_curve "$work/transposed.log" "$work/plain
 "$PARC" "$model" --plan split --mesh 2x2 --explain ep >"$work/axis" 2>"$work/err"
 check "they are split by experts" grep -q "layers\.\*\.up  *f32\[2 x 8/ep, 16, 24\]" "$work/axis"
 check "the axis is explained" grep -qF "\`expert_parallel\` splits experts over it" "$work/axis"
+
+model=tests/data/biased_experts.pdl
+check "biases of experts: one rank" trains biased units 1x1
+check "biases of experts, ep=2, gather" agrees biased biased_gather gather 1x2
+check "biases of experts, dp=2 ep=2, all_to_all" agrees biased biased_swap swap 2x2
 finish

@@ -120,6 +120,17 @@ static bool is_read_again(const Memory *m, const Op *def)
     return def->kind == OP_input && rank_stages(m->p) > 1;
 }
 
+/* Whether a stage sends v, after all ops of the phase (passes/pipeline/staged_loop.h). */
+static bool is_sent(const Value *v)
+{
+    const Op *loop = v->region->owner;
+    for (const Op *op = loop && loop->staged ? v->def->next : NULL; op; op = op->next)
+        for (int i = 0; i < op->nargs && op_transfers(op); i++)
+            if (value_root(op->arg[i]) == v)
+                return true;
+    return false;
+}
+
 /* The operand whose memory result `out` reuses, or -1. What all ranks compute is not
  * in the memory of what one stage has: another stage may have received a tensor
  * there. */
@@ -136,7 +147,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
                 memory_align(m, memory_local_bytes(m, op->out[out])) ||
             !type_same_holder(&root->type, &op->out[out]->type))
             continue;
-        if (may_take_over(m, op, out, root, i))
+        if (may_take_over(m, op, out, root, i) && (op_transfers(op) || !is_sent(root)))
             return i;
     }
     return -1;

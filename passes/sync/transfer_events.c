@@ -172,7 +172,8 @@ static Op *begin_of(Events *e, Moment moment)
 }
 
 /* A buffer is received into when all have read what it had: in the forward pass of
- * the microbatch, or in the last pass of the one that used it before. */
+ * the microbatch, or, on a stage that does not use it there, in the last pass of the one
+ * that used it before. */
 static void order_receive(Events *e, Op *op)
 {
     int event = new_event(e);
@@ -181,9 +182,11 @@ static void order_receive(Events *e, Op *op)
         Moment last = moment_of_use(e, at->block, true);
         bool own = op->phase == PH_BACKWARD &&
                    moment_of_use(e, at->block, false) == MOMENT_FORWARD;
+        if (own)
+            insert_await(e, end_event(e, MOMENT_FORWARD), STREAM_TRANSFER, op, op->phase,
+                         NULL, "the buffer's last reader");
         if (last != MOMENTS)
-            insert_await(e, end_event(e, own ? MOMENT_FORWARD : last),
-                         STREAM_TRANSFER, op, op->phase, own ? NULL : at,
+            insert_await(e, end_event(e, last), STREAM_TRANSFER, op, op->phase, at,
                          "the buffer's last reader");
     }
     Op *next = op->next;

@@ -179,6 +179,7 @@ typedef struct Context {
 typedef enum Dispatch {
     DISPATCH_GATHER,     /* tokens are gathered; results are reduced and scattered */
     DISPATCH_ALL_TO_ALL, /* rows of tokens go to the ranks of their experts, and back */
+    DISPATCH_BY_BYTES,   /* not given: lowering chooses */
 } Dispatch;
 
 /* An item of the clause `expert_parallel`. */

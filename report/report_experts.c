@@ -2,10 +2,14 @@
  *
  *   experts     layers.*.moe: 24576 rows for 131072 choices, 1.5 x balanced; a step that
  *               needs more is repeated in up to 6 rounds, with 4.45 GiB more
+ *               to experts and back: all_to_all 18.00 MiB per call, gather 64.00 MiB
  */
 #include "ir/analysis/expert_items.h"
+#include "ir/options.h"
 #include "report/json.h"
 #include "report/report.h"
+
+#include <string.h>
 
 /* The buffer of one call of group_rows: rows of a shard, for the choices of a group. */
 typedef struct ExpertBuffer {
@@ -35,6 +39,37 @@ static void line(Out *o, const Program *p, const ExpertBuffer *b, bool first)
              more > 0 ? arena_printf(p->arena, ", with %s more", bytes_text(p->arena, more)) : "");
 }
 
+/* The bytes that a rank receives in a call of the forward pass, by dispatch. */
+static void moved_bytes(const Program *p, const ExpertBuffer *b, Dispatch is, int64_t *bytes)
+{
+    const Type *needed = &b->op->out[3]->type, *row = NULL;
+    for_ops(op, p->step)
+        if (op->kind == OP_gather_rows && !row && strcmp(op->path, b->op->path) == 0)
+            row = &op->out[0]->type;
+    int64_t n = b->shards, k = b->op->arg[0]->type.dim[2];
+    int64_t groups = type_local_dim(needed, &p->mesh, 0) * type_local_dim(needed, &p->mesh, 1);
+    int64_t tokens = groups * b->choices / k / (is == DISPATCH_GATHER ? n : 1);
+    double width = row ? (double)(row->dim[4] * dtype_size(row->dtype)) : 0;
+    double rows = (double)n * (double)b->rows / (double)b->choices * (double)k;
+    bytes[DISPATCH_GATHER] = (int64_t)(2 * (double)((n - 1) * tokens) * width);
+    bytes[DISPATCH_ALL_TO_ALL] =
+        (int64_t)(2 * (double)(n - 1) / (double)n * rows * (double)tokens * width);
+}
+
+/* Where the axes split tokens, both ways to move them. */
+static void moves(Out *o, const Program *p, const ExpertBuffer *b)
+{
+    const ExpertItem *item = expert_item(p, b->op);
+    if (!item || p->plan.experts.axes & p->plan.tensor_axes)
+        return;
+    int64_t bytes[2];
+    Dispatch is = item->dispatch, other = is == DISPATCH_GATHER ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
+    moved_bytes(p, b, is, bytes);
+    out_line(o, "%12sto experts and back: %s %s per call, %s %s", "",
+             option_word(OPTION_dispatch, is), bytes_text(p->arena, bytes[is]),
+             option_word(OPTION_dispatch, other), bytes_text(p->arena, bytes[other]));
+}
+
 void report_experts(Out *o, const Program *p)
 {
     bool first = true;
@@ -43,6 +78,7 @@ void report_experts(Out *o, const Program *p)
             continue;
         ExpertBuffer b = buffer_of(op);
         line(o, p, &b, first);
+        moves(o, p, &b);
         first = false;
     }
 }
@@ -56,6 +92,9 @@ void report_json_experts(Out *o, const Program *p)
         ExpertBuffer b = buffer_of(op);
         out(o, first ? "  \"experts\": [\n    {" : ",\n    {");
         json_text(o, "module", op->path);
+        const ExpertItem *item = expert_item(p, op);
+        if (item)
+            json_text(o, option_name(OPTION_dispatch), option_word(OPTION_dispatch, item->dispatch));
         json_number(o, "shards", b.shards);
         json_number(o, "rows", b.rows);
         json_number(o, "choices", b.choices);

@@ -80,6 +80,21 @@ int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs)
     return g->buffer > 0 && rows < (double)pairs ? (int64_t)rows : pairs;
 }
 
+/* A rank receives the tokens of n - 1 others of its group, or n - 1 blocks of rows, each of
+ * one n-th of buffer x k rows for each of its tokens. Where axes of `parallelize` split the
+ * experts, tokens are on all ranks as a rule, which need not be gathered. */
+Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t k)
+{
+    uint32_t axes = lower_clause_axes(l, CL_EXPERT_PARALLEL);
+    double n = (double)mesh_group(&l->p->mesh, axes), buffer = planned->experts.buffer;
+    if (planned->experts.dispatch != DISPATCH_BY_BYTES)
+        return planned->experts.dispatch;
+    if (axes & lower_clause_axes(l, CL_PARALLELIZE))
+        return DISPATCH_GATHER;
+    double rows = (buffer > 0 && buffer < n ? buffer : n) * (double)k;
+    return rows < n ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
+}
+
 ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids)
 {
     const Mesh *m = &l->p->mesh;
@@ -88,7 +103,7 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *i
     uint32_t context = lower_clause_axes(l, CL_CONTEXT);
     uint32_t all = l->plan ? (1u << m->n) - 1 : 1;
     uint32_t batch = all & ~(lower_clause_axes(l, CL_PARALLELIZE) | lower_clause_axes(l, CL_PIPELINE) | context);
-    if (planned && planned->experts.dispatch == DISPATCH_GATHER) {
+    if (planned && lower_expert_dispatch(l, planned, ids->dim[2]) == DISPATCH_GATHER) {
         batch &= ~experts;
         context &= ~experts;
     }

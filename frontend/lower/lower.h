@@ -272,6 +272,9 @@ typedef struct ExpertGroups {
 } ExpertGroups;
 /* For experts called in the module with this path, of choices `ids` [batch, seq, k]. */
 ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids);
+/* How the tokens of a module with `k` choices reach its experts, by the item that names it:
+ * without an option, as moves fewer bytes. */
+Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t k);
 /* The rows of a shard for the pairs of a group. */
 int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs);
 

@@ -86,15 +86,24 @@ static void add_path(Lower *l, ExpertItem *item, const char *path)
     item->path = all;
 }
 
-/* Splits the weights of the experts of an item's modules, and lists these. A weight may reach
- * the product as a view or a transpose of the parameter. */
+/* How the tokens of the module reach its experts. */
+static Dispatch dispatch_of(const Lower *l, const PlanItem *planned, const char *path)
+{
+    for_ops(op, l->p->step)
+        if (op->kind == OP_group_rows && strcmp(op->path, path) == 0)
+            return lower_expert_dispatch(l, planned, op->arg[0]->type.dim[2]);
+    return DISPATCH_GATHER; /* another module has grouped the rows */
+}
+
+/* Splits the weights of the experts of an item's modules, and lists these by their dispatch. A
+ * weight may reach the product as a view or a transpose of the parameter. */
 static void split_experts(Lower *l, const PlanItem *planned, ExpertItem *to, uint32_t axes)
 {
     Program *p = l->p;
     for_ops(op, p->step) {
         if (op->kind != OP_grouped_matmul || lower_expert_item(l, op->path) != planned)
             continue;
-        add_path(l, to, op->path);
+        add_path(l, &to[dispatch_of(l, planned, op->path)], op->path);
         const Value *v = parameter_of(op->arg[1]);
         const Param *q = v ? &p->param.at[attr_param(v->def)] : NULL;
         if (q && q->type.dim[0] == op->arg[1]->type.dim[0])
@@ -173,17 +182,23 @@ void lower_expert_parallel(Lower *l)
         return;
     }
     to->axes = axes;
-    to->item = NEW_ARRAY(l->arena, ExpertItem, c->nitems);
+    to->item = NEW_ARRAY(l->arena, ExpertItem, 2 * c->nitems);
     for (int i = 0; i < l->planned.n; i++) {
         const PlanItem *planned = &l->planned.at[i];
         if (planned->clause != c || !item_known(l, planned->item))
             continue;
-        ExpertItem *item = &to->item[to->nitems++];
-        *item = planned->experts;
-        item->loc = planned->item->loc;
-        split_experts(l, planned, item, axes);
+        ExpertItem by[] = {planned->experts, planned->experts};
+        by[DISPATCH_GATHER].dispatch = DISPATCH_GATHER;
+        by[DISPATCH_ALL_TO_ALL].dispatch = DISPATCH_ALL_TO_ALL;
+        split_experts(l, planned, by, axes);
+        int before = to->nitems;
+        for (int k = 0; k < 2; k++)
+            if (by[k].npaths) {
+                by[k].loc = planned->item->loc;
+                to->item[to->nitems++] = by[k];
+            }
         /* Errors of the model may leave out calls of experts. */
-        if (!item->npaths && !diag_error_count(l->diag))
+        if (to->nitems == before && !diag_error_count(l->diag))
             report_no_experts(l, planned);
     }
 }

@@ -42,7 +42,7 @@ steps_over() { # steps_over NAME: how many steps of the run overflowed
 }
 unbounded() {
     sed 's/every MoE: dispatch=all_to_all/every MoE: dispatch=all_to_all, buffer=none/
-        s/expert_parallel ep { layers.\*.moe }/expert_parallel ep { layers.*.moe: buffer=none }/' \
+        s/layers.\*.moe: dispatch=gather/layers.*.moe: dispatch=gather, buffer=none/' \
         tests/data/experts.pdl >"$work/none.pdl"
     model=$work/none.pdl
     agrees one none gather 1x4
@@ -58,6 +58,17 @@ check "bounded buffers need less memory" jq -en --slurpfile all "$work/none.json
     --slurpfile some "$work/swap4.json" '$some[0].memory.peak < $all[0].memory.peak'
 check "the plan has their rows" sh -c "'$PARC' $model --plan swap --mesh 1x4 --emit plan |
     grep -A1 'layers.\*.moe: 18 rows for 48 choices, 1.5 x balanced' | grep 'up to 3 rounds'"
+
+# Without an option tokens move as few bytes as possible: of two ranks, or for rows of two
+# choices in buffers of 1.5 to four.
+sed 's/: dispatch=gather//' tests/data/experts.pdl >"$work/free.pdl"
+dispatch() { # dispatch MESH
+    "$PARC" "$work/free.pdl" --plan gather --mesh "$1" --emit json | jq -r '.experts[].dispatch'
+}
+check "two ranks gather tokens" test "$(dispatch 2x2)" = gather
+check "four ranks exchange rows" test "$(dispatch 1x4)" = all_to_all
+check "the plan has both in bytes" sh -c "'$PARC' '$work/free.pdl' --plan gather --mesh 1x4 --emit plan |
+    grep 'to experts and back: all_to_all 10.12 KiB per call, gather 13.50 KiB'"
 
 # All tokens at two experts of two ranks.
 cat >"$work/tied.pdl" <<'END'
@@ -75,7 +86,7 @@ model Tied(dim=16) {
     }
 }
 plan one(dp) { fully_shard dp { model } }
-plan gather(dp, ep) { expert_parallel ep { model: buffer=1 } }
+plan gather(dp, ep) { expert_parallel ep { model: dispatch=gather, buffer=1 } }
 plan swap(dp, ep) { expert_parallel ep { model: dispatch=all_to_all, buffer=1 } }
 train {
     batch = 8

@@ -6,7 +6,8 @@
  * concurrently, compute has work meanwhile:
  *
  *   early   such a collective is issued as soon as its operands are
- *           available; the order of these collectives stays the same
+ *           available; the order of these collectives stays the same, and
+ *           a shift of a ring stays after the step that frees its destination
  *   late    if the next op reads the result, an independent matmul is sunk
  *           below the collective: the nearest earlier one whose result
  *           nothing up to there reads. It computes a weight gradient or, in a
@@ -54,12 +55,18 @@ static bool makes_collective_operand(const Op *op, const Op *collective)
     return op_reads(collective, op) || issue_reads(collective, op);
 }
 
+/* A step of a ring, after which a shift may overwrite the keys of the step before. */
+static bool frees_keys(const Op *op, const Op *collective)
+{
+    return collective->kind == OP_shift && op_is_attention_step(op->kind);
+}
+
 static void issue_early(Op *collective)
 {
     Op *before = collective;
     for (Op *op = collective->prev; op; op = op->prev) {
         if (op->phase != collective->phase || op->kind == OP_loop ||
-            is_tensor_collective(op) ||
+            is_tensor_collective(op) || frees_keys(op, collective) ||
             makes_collective_operand(op, collective))
             break;
         before = op;

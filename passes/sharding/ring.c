@@ -10,14 +10,15 @@
  * before   %o, %lse = attention{…} %q, %k, %v, %base : bf16[8, 2048/cp:zz, 8, 64], …
  * after    %k.1, %v.1, %b.1 = shift{axes={cp}} %k, %v, %base
  *          %o.1, %lse.1 = attention_step{…, first=true} %q, %k, %v, %base, %base : f32[…], …
- *          %k.4, %v.4, %b.4, %o.4, %lse.4 = loop{n=2, reverse=false} … {     cp = 4
+ *          %k.4, %v.4, %b.4, %o.4, %lse.4 = loop{n=3, reverse=false} … {     cp = 8
  *            carry %k.2 = %k.1 …
  *            %k.3, %v.3, %b.3 = shift{axes={cp}} %k.2, %v.2, %b.2
  *            %o.3, %lse.3 = attention_step{…, first=false} %q.2, %k.2, %v.2, %o.2, %lse.2, …
- *            yield %k.3, %v.3, %b.3, %o.3, %lse.3
+ *            …                                                              the same once more
+ *            yield %k.6, %v.6, %b.6, %o.6, %lse.6
  *          }
- *          %o.5, %lse = attention_step{…, first=false} %q, %k.4, %v.4, %o.4, %lse.4, …
- *          %o = cast{to=bf16} %o.5
+ *          %o.7, %lse = attention_step{…, first=false} %q, %k.4, %v.4, %o.4, %lse.4, …
+ *          %o = cast{to=bf16} %o.7
  *
  * A shift is before the step that it does not depend on, so that both run at one time. Where
  * the keys of a step begin travels with them. Of the gradient dk and dv travel too, in f32,
@@ -162,11 +163,12 @@ static bool is_held(const Ring *r, int operand)
     return false;
 }
 
-/* The steps between the first and the last. */
-static void middle_steps(const Ring *r, Build *b, Values *x, int64_t trips)
+/* A loop of `pairs` times two steps. What is held after the second one has the memory of what was
+ * held before the first: nothing is copied at the end of an iteration. */
+static void step_pairs(const Ring *r, Build *b, Values *x, int64_t pairs)
 {
     Value *args[MOST_OPERANDS + MOST_CARRIES], *yields[MOST_CARRIES];
-    Attr attr[MAX_ATTRS] = {{.i = trips}, {.i = 0}};
+    Attr attr[MAX_ATTRS] = {{.i = pairs}, {.i = 0}};
     int n = 0, ncarry = r->nheld + r->nsums;
     for (int i = 0; i < r->nheld; i++)
         args[n++] = x->held[i];
@@ -187,7 +189,8 @@ static void middle_steps(const Ring *r, Build *b, Values *x, int64_t trips)
     Build body = *b;
     body.region = loop->body;
     body.before = NULL;
-    next_step(r, &body, &in, false);
+    for (int i = 0; i < 2; i++)
+        next_step(r, &body, &in, false);
     memcpy(yields, in.held, sizeof *yields * (size_t)r->nheld);
     memcpy(yields + r->nheld, in.sum, sizeof *yields * (size_t)r->nsums);
     ir_yield(r->p, loop->body, ncarry, yields);
@@ -209,8 +212,11 @@ static void rewrite(Program *p, Op *op)
     shift(&r, &b, r.nheld, x.held);
     step(&r, &b, &own, true);
     memcpy(x.sum, own.sum, sizeof x.sum);
-    if (n > 2)
-        middle_steps(&r, &b, &x, n - 2);
+    int64_t between = n - 2, pairs = between < 4 ? 0 : between / 2;
+    if (pairs > 0)
+        step_pairs(&r, &b, &x, pairs);
+    for (int64_t i = 2 * pairs; i < between; i++)
+        next_step(&r, &b, &x, false);
     next_step(&r, &b, &x, true);
     if (r.grad)
         shift(&r, &b, 2, x.sum + 1);

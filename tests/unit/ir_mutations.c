@@ -54,6 +54,9 @@ typedef struct Row {
 #define TRANSLATION \
     "vocab=16 dim=8 n_layers=1 n_heads=2 hidden=16 batch=4 seq=4 src_seq=6 "
 #define REGRESSION "features=3 targets=2 dim=8 hidden=8 n_layers=2 batch=4 "
+#define MIXTRAL \
+    "vocab=32 dim=8 n_layers=2 n_heads=2 n_kv_heads=2 head_dim=4 hidden=8 experts=4 top_k=2 " \
+    "batch=4 seq=4 aux_loss=0.1 "
 #define F32 "precision=f32 "
 #define BF16 "precision=bf16 reduce=bf16 "
 
@@ -71,6 +74,12 @@ typedef struct Row {
 #define RING \
     {"\n    parallelize", "}\n    fully_shard", \
      "\n    context cp { attention: exchange=ring }\n    fully_shard"}
+
+/* The plan of mixtral with its experts on an axis of its own. */
+#define EXPERTS(options) \
+    {"\nplan ", "    fully_shard dp", \
+     "\nplan p(dp, ep) {\n    expert_parallel ep { layers.*.moe: buffer=none" options " }\n" \
+     "    fully_shard (dp, ep)"}
 
 /* A mesh "4x1@2" has nodes of two ranks. */
 static const Row rows[] = {
@@ -116,6 +125,15 @@ static const Row rows[] = {
             "h.*: strategy=shard_grad_op }")}},
     {CPU, "gpt2", NULL, "2x2", GPT2 F32,
      {ATTENTION("Shard(2)"), NORM("PrepareModuleInput(Shard(2) -> Shard(1))")}},
+
+    /* Experts on tp, gathered or exchanged. */
+    {CPU, "mixtral", NULL, "2x2", MIXTRAL F32,
+     {{"expert_parallel", "}", "expert_parallel tp { layers.*.moe: buffer=none }"}}},
+    {CPU, "mixtral", NULL, "2x2", MIXTRAL F32, {EXPERTS(", dispatch=gather")}},
+    {CPU, "mixtral", NULL, "2x2", MIXTRAL F32, {EXPERTS(", dispatch=all_to_all")}},
+    {CUDA | ALL, "mixtral", NULL, "1x4", MIXTRAL BF16, {EXPERTS(", dispatch=all_to_all")}},
+    {CUDA | ALL, "mixtral", NULL, "2x2", MIXTRAL BF16 "batch=8 accumulate=2",
+     {EXPERTS(", dispatch=all_to_all")}},
 
     {CPU, "transformer", "full_shard", "2", TRANSFORMER, AS_IS},
     {CUDA | ALL, "transformer", "full_shard", "2", TRANSFORMER BF16, AS_IS},

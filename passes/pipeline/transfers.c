@@ -177,6 +177,21 @@ static void stage_loops(const Transfers *t)
     }
 }
 
+/* A rank that has several stages holds the layers of all in one stack, of which an op outside
+ * of the loop over layers would have to work on those of one stage. */
+static bool check_stacks(Program *p)
+{
+    const Op *loop = pipeline_loop(p);
+    for (const Op *op = loop ? loop->body->first : NULL; op; op = op->next)
+        if (op->kind == OP_fused && type_cut(&op->out[0]->type)) {
+            diag_error(p->diag, op->loc, "with several stages on a rank, gradients need the "
+                       "placement of their parameters: one of '%s' is converted after the loop "
+                       "over layers", op->path);
+            return diag_help(p->diag, "write schedule=1f1b, with one stage on each rank");
+        }
+    return true;
+}
+
 /* Several stages of a rank overlap; in a forward program one follows another. */
 static void order_stages(const Transfers *t)
 {
@@ -210,6 +225,6 @@ void pass_transfers(Program *p, const TargetInfo *target)
         add_transfers(&t, loops.at[i]);
     if (program_trains(p))
         stage_loops(&t);
-    if (rank_stages(p) > 1)
+    if (rank_stages(p) > 1 && check_stacks(p))
         order_stages(&t);
 }

@@ -103,8 +103,10 @@ void forward_drop(Program *p)
             p->forward[k] ? forward_differs(p->forward[k]) : NULL;
         if (!what)
             continue;
-        if (k == FOR_ROUNDS)
+        if (k == FOR_ROUNDS) {
             refuse_rounds(p, what);
+            continue;
+        }
         diag_note(p->diag, (Loc){0},
                   "the program has no %s: '%s' would have another layout there "
                   "than in the training step",

@@ -14,7 +14,7 @@ typedef struct ParcGroups {
 
 /* ids [g b, h s, k] -> pair [g, h, x, r], row [g b, h s, k], ends [g, h, x, experts] and needed
  * [g, h, x], of `shards` shards of `experts` experts, of which the rank has x from *base on (NULL:
- * 0). The rows are those from *round r on. An id that is no expert's has no row. `scratch`:
+ * 0). The rows are those from row `*round * r` of a shard on. An id that is no expert's has no row. `scratch`:
  * parc_group_rows_scratch bytes. */
 int64_t parc_group_rows_scratch(int64_t shards, int64_t experts);
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 19
+#define PARC_RT_VERSION 20
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,

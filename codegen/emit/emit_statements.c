@@ -24,12 +24,12 @@ static int loop_index(const Statement *w, const Op *loop)
 
 /* Whether v is to be checked at run time: contiguous floats in device memory, at an
  * address that only the loops around the statement determine. What a stage receives
- * the sender has checked. */
+ * the sender has checked; unused rows of experts are undefined. */
 static bool is_checked(const Emitter *e, const Statement *w, Value *v)
 {
     const Address *at = value_address(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
-                 !op_transfers(w->op) &&
+                 !op_transfers(w->op) && !e->rows[v->id] &&
                  (!at->row || v->type.nstack == 0) &&
                  !e->memory->block[at->block].host;
     for (int i = 0; i < at->nstrides; i++) {

@@ -4,6 +4,7 @@
 #include "codegen/emit/emitter.h"
 
 #include "base/bug.h"
+#include "ir/analysis/expert_rows.h"
 #include "ir/plan/pipeline.h"
 
 #include <string.h>
@@ -140,6 +141,7 @@ static void init_one(Emitter *e, const Emitter *training)
     e->memory = p->memory;
     e->at = -1;
     e->first = numbers_first(p);
+    e->rows = expert_rows_find(p);
     e->collective = collectives_of(p, &e->ncollectives);
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
     e->loop_name = NEW_ARRAY(a, const char *, p->nops);
@@ -172,6 +174,7 @@ static void init_repeating(Emitter *f)
     const Emitter *of = f->of;
     Arena *a = p->arena;
     f->memory = p->memory;
+    f->rows = expert_rows_find(p);
     f->axis_name = of->axis_name;
     f->block_name = NEW_ARRAY(a, const char *, f->memory->nblocks + 1);
     TextMap block = {.arena = a}; /* the block's name, by that of a value */

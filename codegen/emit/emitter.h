@@ -64,6 +64,7 @@ struct Emitter {
     bool uses_stage;         /* … `stage`, the stage of the pipeline that runs, … */
     bool uses_coordinate;    /* … and `coordinate`, the rank's on its axis, if it has
                               * several stages */
+    const bool *rows;        /* by value id: expert_rows_find */
     bool in_stage;           /* the rank has several stages, and one of them runs:
                               * `stage` is a parameter or a loop's variable */
     int at;                  /* the stage that runs the statement being written;

@@ -95,6 +95,16 @@ Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t 
     return rows < n ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
 }
 
+/* The choices of each token where the module first groups rows: all its calls move tokens in
+ * one way. */
+static int64_t first_choices(const Lower *l, const char *path, int64_t k)
+{
+    for_ops(op, l->p->step)
+        if (op->kind == OP_group_rows && strcmp(op->path, path) == 0)
+            return op->arg[0]->type.dim[2];
+    return k;
+}
+
 ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids)
 {
     const Mesh *m = &l->p->mesh;
@@ -103,7 +113,8 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *i
     uint32_t context = lower_clause_axes(l, CL_CONTEXT);
     uint32_t all = l->plan ? (1u << m->n) - 1 : 1;
     uint32_t batch = all & ~(lower_clause_axes(l, CL_PARALLELIZE) | lower_clause_axes(l, CL_PIPELINE) | context);
-    if (planned && lower_expert_dispatch(l, planned, ids->dim[2]) == DISPATCH_GATHER) {
+    if (planned && lower_expert_dispatch(l, planned, first_choices(l, path, ids->dim[2])) ==
+                       DISPATCH_GATHER) {
         batch &= ~experts;
         context &= ~experts;
     }

@@ -86,13 +86,17 @@ static void add_path(Lower *l, ExpertItem *item, const char *path)
     item->path = all;
 }
 
-/* How the tokens of the module reach its experts. */
+/* How the tokens of the module reach its experts. Another one may have grouped the rows: the
+ * one around it, as a rule. */
 static Dispatch dispatch_of(const Lower *l, const PlanItem *planned, const char *path)
 {
-    for_ops(op, l->p->step)
-        if (op->kind == OP_group_rows && strcmp(op->path, path) == 0)
-            return lower_expert_dispatch(l, planned, op->arg[0]->type.dim[2]);
-    return DISPATCH_GATHER; /* another module has grouped the rows */
+    for (const char *at = path;; at = path_parent(l->arena, at)) {
+        for_ops(op, l->p->step)
+            if (op->kind == OP_group_rows && strcmp(op->path, at) == 0)
+                return lower_expert_dispatch(l, planned, op->arg[0]->type.dim[2]);
+        if (!*at)
+            return lower_expert_dispatch(l, planned, 1);
+    }
 }
 
 /* Splits the weights of the experts of an item's modules, and lists these by their dispatch. A

@@ -1,7 +1,8 @@
 /* rounds.c: computes experts in several rounds where their rows exceed the buffers.
  *
  * requires: STAGE_GLOBAL. `buffer=` of expert_parallel may have given group_rows fewer rows
- *           than the choices of its group can need
+ *           than the choices of its group can need. Programs that compute across rows are
+ *           refused
  * ensures:  each program has an output "overflow", the number of rows without a place in all
  *           buffers; if it is not 0, a step changes nothing (autodiff). In programs other than
  *           the training step, what depends on the rows of a buffer runs in a loop of rounds,
@@ -35,6 +36,7 @@
  *
  * The rounds of a program that trains save nothing but choices: their plan recomputes them.
  */
+#include "ir/analysis/expert_rows.h"
 #include "ir/options.h"
 #include "passes/pass.h"
 
@@ -151,8 +153,8 @@ static bool check_rows(const Rows *r)
         fine = !r->inside[region->yield[i]->id];
     if (fine)
         return true;
-    diag_error(r->p->diag, r->group->loc, "rows of experts are used before combine_rows has added "
-               "them, or never added: their number would be that of one buffer");
+    diag_error(r->p->diag, r->group->loc, "rows of experts, or what group_rows says of them, are "
+               "used elsewhere than up to one combine_rows: they would be those of one buffer");
     diag_help(r->p->diag, "write '%s=none' after the modules in the clause %s",
               option_name(OPTION_buffer), clause_name(CL_EXPERT_PARALLEL));
     return false;
@@ -254,9 +256,23 @@ static Value *in_rounds(Program *p, Op *group)
     return run_in_rounds(&r);
 }
 
+/* Sums over rows would read unused ones, whose number depends on the plan. */
+static bool check_mixed(Program *p)
+{
+    const Op *mixed = expert_rows_mixed(p);
+    if (!mixed)
+        return true;
+    diag_error(p->diag, mixed->loc, "'%s' works across rows of experts, of which some are unused: "
+               "each row must be computed by itself until combine_rows adds them",
+               op_info(mixed->kind)->name);
+    return diag_help(p->diag, "compute it from tokens, before gather_rows or after combine_rows");
+}
+
 void pass_rounds(Program *p, const TargetInfo *t)
 {
     (void)t;
+    if (!check_mixed(p))
+        return;
     VEC(Op *) group = {0};
     for_ops(op, p->step)
         if (op->kind == OP_group_rows && group_rounds(op) > 1)

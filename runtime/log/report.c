@@ -201,8 +201,9 @@ void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
 {
     print_summary(&r->progress, done, rt->peak_bytes);
     if (r->repeated)
-        rt_say("%lld of the steps had more rows than the buffers of experts (buffer= of "
-               "expert_parallel) and were repeated in rounds", (long long)r->repeated);
+        rt_say("%lld of the steps overflowed the buffers of experts and were repeated in rounds: "
+               "a larger buffer= of expert_parallel, or balanced experts, are faster",
+               (long long)r->repeated);
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

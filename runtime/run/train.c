@@ -141,7 +141,8 @@ static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batc
         rt->rounds = 2;
     rt_forward_begin(rt, e);
     do {
-        rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch);
+        if (!rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch))
+            rt_fail_at(rt, "%s", batch->why);
         set_scalars(rt, run, &e->at, step);
     } while (!rt_forward_run(rt, e));
     ask_for_results(rt, &e->at);

@@ -162,8 +162,16 @@ check "one message for experts that the axis does not divide" test "$(
 check "a buffer too small for balanced experts" refused "must be a factor of at least 1" \
     "expert_parallel ep { layers.*.moe: buffer=0.5 }" --mesh 1x1x2
 sed 's/y = combine_rows/h = h * 2.0 + sum(h) * 0.0\n        y = combine_rows/' "$work/tied.pdl" >"$work/sum.pdl"
-check "rows that are added up" sh -c "! '$PARC' '$work/sum.pdl' --plan swap --mesh 1x4 --emit plan \
-    2>&1 >'$work/out' | grep -F 'rows of experts are used before combine_rows'"
+sums() {
+    ! "$PARC" "$work/sum.pdl" --plan "$1" --mesh "$2" --emit plan >"$work/out" 2>"$work/err" &&
+        grep -F "works across rows of experts" "$work/err"
+}
+check "rows that are added up" sums swap 1x4
+check "rows that are added up, one rank" sums one 1
+checked() { # every result, but no unused row
+    PARC_NANCHECK=1 "$work/$1" --steps 2 --seed 3 --data "$spec"
+}
+check "the search for NaN skips unused rows" checked swap4
 check "no modules" refused "expert_parallel names no module" "expert_parallel ep { }" --mesh 1x1x2
 check "two clauses" refused "a plan has one clause expert_parallel" "
     expert_parallel ep { layers.*.moe }

@@ -345,7 +345,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 19
+#if PARC_RT_VERSION != 20
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

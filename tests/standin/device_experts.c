@@ -141,7 +141,8 @@ static void moves(Experts *e, int64_t width)
 /* The rank has all shards, as in a program without a mesh. */
 static ParcGrouped product_of(const ExpertsCase *c, ParcGroupedResult computes)
 {
-    return (ParcGrouped){computes, c->g * c->h, c->x, c->r, c->r, c->experts, c->f, c->d,
+    int64_t used = (c->r + c->x - 1) / c->x;
+    return (ParcGrouped){computes, c->g * c->h, c->x, used, c->r, c->experts, c->f, c->d,
                          (ParcType)c->type, (ParcType)c->out};
 }
 

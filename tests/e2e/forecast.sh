@@ -121,6 +121,43 @@ a100() {
 }
 check "on an A100 too" a100
 
+# 128 GPUs: long sequences on the axis of a context, and 64 experts on 64 ranks. Exposed
+# collectives are named with what they wait for; the others run beside statements.
+cat examples/llama3.pdl - >"$work/long.pdl" <<'END'
+plan long(dp, cp) {
+    context cp { attention: exchange=ring }
+    fully_shard (dp, cp) { tok_embeddings, layers.*, [norm, output] }
+    checkpoint { layers.* }
+}
+END
+sed 's/^plan tp_fsdp.*/plan wide(dp, ep) {\
+    expert_parallel ep { layers.*.moe }\
+    fully_shard (dp, ep) { tok_embeddings, dense.*, layers.*, [norm, output] }\
+    checkpoint { dense.*, layers.* }\
+}\
+&/' examples/deepseek_moe.pdl >"$work/wide.pdl"
+on_128() { # on_128 NAME MESH OPTIONS…: PLAN is NAME
+    name=$1 mesh=$2
+    shift 2
+    "$PARC" "$work/$name.pdl" --plan "$name" --mesh "$mesh" --node-size 8 --machine h100-sxm "$@" \
+        --emit plan="$work/$name.plan" --emit json="$work/$name.json" &&
+        grep '^Time on' "$work/$name.plan"
+}
+hidden() { # hidden NAME KIND: less than a tenth of these collectives' time is waited for
+    jq -e --arg kind "$2" '([.collectives[] | select(.kind == $kind) | .id]) as $of |
+        [.time.statements[] | select(.id | IN($of[]))] |
+        length > 0 and (map(.exposed_seconds) | add) < 0.1 * (map(.run_seconds) | add)' \
+        "$work/$1.json"
+}
+check "cp=8, 131072 tokens" on_128 long 16x8 -D seq=131072 -D batch=16
+check "attention hides most shifts" hidden long shift
+check "an exposed shift is named" grep -A1 '^  sh.* ms of .* shift over cp' "$work/long.plan"
+check "64 experts on 64 ranks" on_128 wide 2x64 -D batch=128 -D experts=64 -D top_k=6 -D dim=2048 \
+    -D n_layers=27 -D dense_layers=1 -D n_heads=16 -D hidden=10944 -D expert_hidden=1408 \
+    -D shared=2 -D groups=1 -D top_groups=1
+check "rows are exchanged" test "$(jq -r '.experts[0].dispatch' "$work/wide.json")" = all_to_all
+check "an exposed exchange has its reason" grep -A1 '^  aa.* ms of .* all_to_all over ep' "$work/wide.plan"
+
 # The machine files follow from the tables, and docs/forecast.md has their errors.
 mkdir "$work/machines"
 check "the tables are fitted" python3 scripts/forecast_fit.py "$work/machines"

@@ -63,19 +63,27 @@ static void moves(Out *o, const Program *p, const ExpertBuffer *b)
     if (!item || p->plan.experts.axes & p->plan.tensor_axes)
         return;
     int64_t bytes[2];
-    Dispatch is = item->dispatch, other = is == DISPATCH_GATHER ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
+    Dispatch is = item->dispatch;
+    Dispatch other = is == DISPATCH_GATHER ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
     moved_bytes(p, b, is, bytes);
     out_line(o, "%12sto experts and back: %s %s per call, %s %s", "",
              option_word(OPTION_dispatch, is), bytes_text(p->arena, bytes[is]),
              option_word(OPTION_dispatch, other), bytes_text(p->arena, bytes[other]));
 }
 
+/* The next call of group_rows after op for experts on several ranks; NULL: there is none. */
+static const Op *next_group(const Program *p, const Op *op)
+{
+    while ((op = ir_next(p->step, op)))
+        if (op->kind == OP_group_rows && attr_shape(op)->v[2] > 1)
+            return op;
+    return NULL;
+}
+
 void report_experts(Out *o, const Program *p)
 {
     bool first = true;
-    for_ops(op, p->step) {
-        if (op->kind != OP_group_rows || attr_shape(op)->v[2] == 1)
-            continue;
+    for (const Op *op = NULL; (op = next_group(p, op));) {
         ExpertBuffer b = buffer_of(op);
         line(o, p, &b, first);
         moves(o, p, &b);
@@ -86,15 +94,14 @@ void report_experts(Out *o, const Program *p)
 void report_json_experts(Out *o, const Program *p)
 {
     bool first = true;
-    for_ops(op, p->step) {
-        if (op->kind != OP_group_rows || attr_shape(op)->v[2] == 1)
-            continue;
+    for (const Op *op = NULL; (op = next_group(p, op));) {
         ExpertBuffer b = buffer_of(op);
         out(o, first ? "  \"experts\": [\n    {" : ",\n    {");
         json_text(o, "module", op->path);
         const ExpertItem *item = expert_item(p, op);
         if (item)
-            json_text(o, option_name(OPTION_dispatch), option_word(OPTION_dispatch, item->dispatch));
+            json_text(o, option_name(OPTION_dispatch),
+                      option_word(OPTION_dispatch, item->dispatch));
         json_number(o, "shards", b.shards);
         json_number(o, "rows", b.rows);
         json_number(o, "choices", b.choices);

@@ -353,7 +353,7 @@ typedef struct ParcModel {
     void (*step)(ParcRt *rt);
     const ParcProgram *eval;    /* the loss of one batch (microbatches as in
                                 training), without outputs */
-    const ParcProgram *rounds; /* what repeats a step that overflows; NULL: none can */
+    const ParcProgram *rounds; /* repeats a step that overflows; NULL: none can */
     const ParcProgram *outputs; /* the outputs of one microbatch, without loss;
                                 NULL: forward returns only the loss */
     const char *file_prefix; /* with `names hf`: names of files may lack this

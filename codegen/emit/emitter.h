@@ -90,7 +90,7 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda);
 
-/* What tables of the program's pipeline begin with: "" for those of the training step,
+/* The prefix of the tables of the program's pipeline: "" for those of the training step,
  * "rounds_". */
 const char *emitter_own(const Emitter *e);
 

@@ -6,7 +6,7 @@
  * ensures:  each program has an output "overflow", the number of rows without a place in all
  *           buffers; if it is not 0, a step changes nothing (autodiff). In programs other than
  *           the training step, what depends on the rows of a buffer runs in a loop of rounds,
- *           at most as many as buffers that all choices can fill. The runtime repeats a step
+ *           at most the number of buffers that all choices can fill. The runtime repeats a step
  *           that overflows by the program of purpose FOR_ROUNDS, and any other program with
  *           more rounds
  *
@@ -109,7 +109,7 @@ static void add_overflow(Program *p, Value *const *over, int n)
 
 /* ---- rounds --------------------------------------------------------------- */
 
-/* What depends on the rows of a group, up to the ops that combine rows. */
+/* The ops that depend on the rows of a group, up to those that combine rows. */
 typedef struct Rows {
     Program *p;
     Op *group;
@@ -160,7 +160,7 @@ static bool check_rows(const Rows *r)
     return false;
 }
 
-/* Moves what depends on combined rows after the last op of the loop. */
+/* Moves the ops that depend on combined rows after the last op of the loop. */
 static void move_after(Rows *r)
 {
     Op *end = r->op.at[r->op.n - 1], *to = end->next;

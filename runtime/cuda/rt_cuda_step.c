@@ -250,10 +250,12 @@ void rt_device_step(ParcRt *rt)
 void rt_device_run(ParcRt *rt, const ParcProgram *e)
 {
     const ParcModel *m = rt->model;
-    Executed x = e == m->eval     ? (Executed){CUDA_EVAL, e->run, "the evaluation", false}
-                 : e == m->rounds ? (Executed){CUDA_ROUNDS, e->run, "the step in rounds", false}
-                                  : (Executed){CUDA_OUTPUTS, e->run, "the outputs of the model", false};
-    x.varies = e->at.overflow >= 0;
+    bool varies = e->at.overflow >= 0;
+    Executed x = {CUDA_OUTPUTS, e->run, "the outputs of the model", varies};
+    if (e == m->eval)
+        x = (Executed){CUDA_EVAL, e->run, "the evaluation", varies};
+    else if (e == m->rounds)
+        x = (Executed){CUDA_ROUNDS, e->run, "the step in rounds", varies};
     rt_nvtx_push(x.what);
     run_program(rt, &x);
     rt_nvtx_pop();

@@ -1,8 +1,8 @@
 /* train.c: executes the training steps of a rank.
  *
  * Each step: read the batch and set the scalars, execute the step, repeat it in rounds if
- * experts need it, check loss and gradients, write the log. All ranks execute the same steps; the values
- * that they decide by (loss, gradient norm) are equal on all ranks.
+ * experts need it, check loss and gradients, write the log. All ranks execute the same
+ * steps; the values that they decide by (loss, gradient norm, overflow) are equal on all ranks.
  */
 #include <math.h>
 

@@ -55,12 +55,6 @@ for plan in heads gather; do
 done
 
 # Ranks of the context have all rows of the batch.
-says() { # says TEXT OPTIONS…
-    wanted=$1
-    shift
-    "$PARC" "$@" >"$work/out" 2>&1
-    grep -qF -- "$wanted" "$work/out"
-}
 check "microbatches of the rows" says "-D accumulate=N, up to 4:" $model --plan heads \
     --mesh 2x4 --explain memory
 check "the axis is explained" says \

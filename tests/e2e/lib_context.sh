@@ -48,3 +48,10 @@ streams() { # streams PLAN MESH
             }
             END { exit bad || !seen["tensor"] || !seen["data"] }' "$work/plan"
 }
+
+says() { # says TEXT OPTIONS…
+    wanted=$1
+    shift
+    "$PARC" "$@" >"$work/out" 2>&1
+    grep -qF -- "$wanted" "$work/out"
+}

@@ -55,12 +55,6 @@ for n in 2 4 8; do
         --argjson n $n '$own * $n < 1.1 * $all'
 done
 
-says() { # says TEXT OPTIONS…
-    wanted=$1
-    shift
-    "$PARC" "$@" >"$work/out" 2>&1
-    grep -qF -- "$wanted" "$work/out"
-}
 # On a GPU a shift runs beside the step before whose keys it moves: it is issued first, on another
 # stream, and the stream of the step waits for it only after that.
 check "shifts are on the stream of tensor axes" streams ring 1x4

@@ -1,5 +1,5 @@
 /* numbers.c: counts what the programs of one model have before a program. A
- * forward program continues the numbers of the training step and of the forward
+ * side program continues the numbers of the training step and of the forward
  * programs before it. One that repeats another program has its numbers. */
 #include "codegen/numbers.h"
 
@@ -10,12 +10,12 @@ const Program *program_next(const Program *p)
 {
     const Program *step = p->training ? p->training : p;
     for (int k = p->purpose + 1; k < PURPOSES; k++)
-        if (step->forward[k] && !step->forward[k]->repeats)
-            return step->forward[k];
+        if (step->side[k] && !step->side[k]->repeats)
+            return step->side[k];
     return NULL;
 }
 
-const char *forward_word(const Program *f)
+const char *program_word(const Program *f)
 {
     static const char *const word[PURPOSES] = {
         [FOR_LOSS] = "eval", [FOR_OUTPUTS] = "outputs", [FOR_ROUNDS] = "rounds"};

@@ -1,5 +1,5 @@
 /* numbers.h: numbers the collectives, transfers, kernels, matmuls, convolutions,
- * statements and events of a training step and its forward programs consecutively, so
+ * statements and events of a training step and its side programs consecutively, so
  * that each has one number in the emitted program.
  *
  *   training step: collectives 0 to 11; FOR_LOSS: 12 to 15; FOR_OUTPUTS: 16 …
@@ -16,14 +16,14 @@ typedef struct Numbers {
 /* The first number of each kind in the program, which repeats no other: zeros in
  * a training step. */
 Numbers numbers_first(const Program *p);
-/* The numbers in use by a training step and its forward programs. */
+/* The numbers in use by a training step and its side programs. */
 Numbers numbers_all(const Program *p);
 
-/* The program after p: after a training step its forward programs that repeat no
+/* The program after p: after a training step its side programs that repeat no
  * other, NULL after the last. */
 const Program *program_next(const Program *p);
-/* The first word of a forward program's functions, tables and fields: "eval",
+/* The first word of a side program's functions, tables and fields: "eval",
  * "outputs". */
-const char *forward_word(const Program *f);
+const char *program_word(const Program *f);
 
 #endif

@@ -106,14 +106,14 @@ void choice_time_all(Choice *c, int first, int n, TimeCandidate *time);
 
 /* Adds a candidate's -D options to those of a compilation. */
 void choice_define(const Choice *c, const Candidate *t, PlanSource *from);
-/* Compiles the candidate until its memory plan, with the forward programs if `forward`
+/* Compiles the candidate until its memory plan, with the side programs if `side`
  * and the compilation has them; NULL and t->error: it does not compile. */
-Program *choice_compile(const Choice *c, Candidate *t, bool forward);
+Program *choice_compile(const Choice *c, Candidate *t, bool side);
 /* Whether it compiles and fits --device-memory. */
 bool choice_fits(const Choice *c, const Candidate *t);
 /* The most candidates that --search allows. */
 int choice_most(const Choice *c);
-/* Compiles a candidate with the forward programs too, which can add to its memory; false,
+/* Compiles a candidate with the side programs too, which can add to its memory; false,
  * and it has no time: it does not fit. */
 bool choice_fits_forward(const Choice *c, Candidate *t);
 

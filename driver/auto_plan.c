@@ -250,7 +250,7 @@ static int search_memory(Search *s)
     return search_variants(s);
 }
 
-/* The best of those that fit with the forward programs too; -1: none does. */
+/* The best of those that fit with the side programs too; -1: none does. */
 static int best_with_forward(Search *s)
 {
     int best = best_of(s);

@@ -95,7 +95,7 @@ static Candidate *fastest(const Choice *c)
     return best;
 }
 
-/* Forward programs take no time of a step, so that only the fastest candidate is compiled
+/* Side programs take no time of a step, so that only the fastest candidate is compiled
  * with them. */
 const Candidate *choice_by_time(Choice *c, int *tried)
 {

@@ -21,10 +21,10 @@ void choice_define(const Choice *c, const Candidate *t, PlanSource *from)
     }
 }
 
-Program *choice_compile(const Choice *c, Candidate *t, bool forward)
+Program *choice_compile(const Choice *c, Candidate *t, bool side)
 {
     PlanSource from = *c->from;
-    from.forward &= forward;
+    from.side &= side;
     from.mesh = t->mesh;
     from.file = t->file ? t->file : from.file;
     choice_define(c, t, &from);
@@ -40,7 +40,7 @@ bool choice_fits(const Choice *c, const Candidate *t)
 
 bool choice_fits_forward(const Choice *c, Candidate *t)
 {
-    if (!c->from->forward)
+    if (!c->from->side)
         return true;
     choice_compile(c, t, true);
     t->time.timed = choice_fits(c, t);

@@ -33,7 +33,7 @@
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "report/hint.h"
 #include "report/report.h"
 
@@ -94,7 +94,7 @@ static Program *lower_model(Compilation *c, Diag *d)
         .ndefines = c->ndefines,
         .config = c->config,
         .units = c->units,
-        .forward = !c->o.no_eval,
+        .side = !c->o.no_eval,
     };
     return lower(c->arena, d, c->prelude_file, c->file, &options);
 }
@@ -119,7 +119,7 @@ static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
                         .define = c->define,
                         .ndefines = c->ndefines,
                         .units = c->units,
-                        .forward = !c->o.no_eval};
+                        .side = !c->o.no_eval};
 }
 
 static TargetInfo target_of(const Compilation *c, int64_t ranks, int64_t node);
@@ -261,7 +261,7 @@ static Program *make_program(Compilation *c)
         return front_end(c);
     Program *p = ir_parse(c->arena, c->diag, c->model);
     for (int k = 0; p && c->o.no_eval && k < FOR_ROUNDS; k++)
-        p->forward[k] = NULL;
+        p->side[k] = NULL;
     return p;
 }
 
@@ -364,7 +364,7 @@ static bool finish(Compilation *c, Program *p)
         report_warnings(p, &warnings);
         report_unsharded(p);
         report_sequence(p);
-        forward_drop(p);
+        side_drop(p);
         kernels_share(p);
         make_forecast(c, p);
     }

@@ -50,7 +50,7 @@ typedef struct Options {
     VEC(EmitRequest) emit;
     PipelineOptions pipeline;
     const char *completion; /* a shell's name, or NULL */
-    bool no_eval; /* make no forward programs */
+    bool no_eval; /* make no side programs */
     bool verbose;
 } Options;
 

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "ir/memory.h"
 #include "ir/verify/total.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "passes/sync/sync.h"
 
 const PassInfo pass_table[] = {
@@ -154,7 +154,7 @@ static double run_on(Program *p, const TargetInfo *t, int pass,
     return ran - begin;
 }
 
-/* Runs the pass on the training step, then on its forward programs. The pass
+/* Runs the pass on the training step, then on its side programs. The pass
  * memory needs their parameters to be stored as in the training step. Adds the
  * time of the verifier to *verifying; NULL: nothing is verified. */
 static double run_pass(Program *p, const TargetInfo *t, int pass,
@@ -162,10 +162,10 @@ static double run_pass(Program *p, const TargetInfo *t, int pass,
 {
     double seconds = run_on(p, t, pass, verifying);
     if (pass == PASS_memory)
-        forward_drop(p);
+        side_drop(p);
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k] && diag_error_count(p->diag) == 0)
-            seconds += run_on(p->forward[k], t, pass, verifying);
+        if (p->side[k] && diag_error_count(p->diag) == 0)
+            seconds += run_on(p->side[k], t, pass, verifying);
     return seconds;
 }
 
@@ -232,7 +232,7 @@ bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
         diag_error(p->diag, (Loc){0}, "the IR is not a program after '%s': %s",
                    pass_name(pass), fault);
     for (int k = 0; k < PURPOSES && !fault; k++)
-        if (p->forward[k] && !pipeline_has_parts(p->forward[k], t, pass))
+        if (p->side[k] && !pipeline_has_parts(p->side[k], t, pass))
             return false;
     return fault == NULL;
 }
@@ -255,8 +255,8 @@ static void renumber_all(Program *p)
 {
     ir_renumber(p);
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k])
-            ir_renumber(p->forward[k]);
+        if (p->side[k])
+            ir_renumber(p->side[k]);
 }
 
 bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
@@ -272,7 +272,7 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     if (!begin_pipeline(p, o->starts))
         return false;
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k] && !begin_pipeline(p->forward[k], o->starts))
+        if (p->side[k] && !begin_pipeline(p->side[k], o->starts))
             return false;
     if (first <= last && o->starts &&
         !pipeline_has_parts(p, t, o->start_after))

@@ -28,7 +28,7 @@ typedef struct FrontendOptions {
     int ndefines;
     const ConfigFile *config; /* --config, or NULL */
     UnitDefaults units;
-    bool forward;            /* also make the forward programs */
+    bool side;               /* also make the side programs */
 } FrontendOptions;
 
 /* Reports every error of the declarations that can be found without sizes:
@@ -47,7 +47,7 @@ Setting *const *config_defines(Arena *a, Diag *d, const File *file,
  * program: parameters, modules, inputs, mesh, plan, train settings, boundaries,
  * a loop for each array of layers, and the output "loss". On the way it
  * evaluates constants and each compile-time `if`, binds dimensions and infers
- * shapes. With options->forward it also makes Program.forward: FOR_LOSS, and
+ * shapes. With options->side it also makes Program.side: FOR_LOSS, and
  * FOR_OUTPUTS where the model returns more than the loss. NULL after errors,
  * which go to d. An error inside the prelude is
  * reported at the user's call, with a note into the prelude. */

@@ -580,12 +580,12 @@ Program *ir_copy(const Program *p)
         if (q->input.at[i].value)
             q->input.at[i].value = mapped(&c, q->input.at[i].value);
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k]) {
-            q->forward[k] = ir_copy(p->forward[k]);
-            q->forward[k]->training = q;
-            if (p->forward[k]->repeats)
-                q->forward[k]->repeats =
-                    p->forward[k]->repeats == p ? q : q->forward[FOR_LOSS];
+        if (p->side[k]) {
+            q->side[k] = ir_copy(p->side[k]);
+            q->side[k]->training = q;
+            if (p->side[k]->repeats)
+                q->side[k]->repeats =
+                    p->side[k]->repeats == p ? q : q->side[FOR_LOSS];
         }
     return q;
 }

@@ -252,7 +252,7 @@ typedef struct Input {
     Value *value;
 } Input;
 
-/* A tensor that a forward program computes for the user: the operand of the op
+/* A tensor that a side program computes for the user: the operand of the op
  * `output` with this name. Its type may have padding at the end of its dims. */
 typedef struct Output {
     const char *name;
@@ -307,7 +307,7 @@ Value *program_output(const Program *p, const char *name);
 int64_t group_rounds(const Op *group);
 
 /* What a program computes. A model is compiled to a training step and to
- * forward programs that use its parameters (passes/forward_program.h). */
+ * side programs that use its parameters (passes/side_program.h). */
 typedef enum Purpose {
     FOR_TRAINING, /* loss, gradients, updates */
     FOR_LOSS,     /* the loss of a batch, without dropout */
@@ -352,19 +352,19 @@ struct Program {
     const char *file_config; /* the text of config.json; NULL: none */
     Region *step;
     Purpose purpose;
-    Program *training; /* a forward program: the training step whose parameters
+    Program *training; /* a side program: the training step whose parameters
                         * it uses; NULL for the training step */
-    Program *repeats;   /* a forward program: the program of which it is a part,
+    Program *repeats;   /* a side program: the program of which it is a part,
                          * with the same names of values (the pass
                          * share_forward); NULL: it has its own statements */
-    Program *forward[PURPOSES]; /* of a training step: its forward programs by
+    Program *side[PURPOSES]; /* of a training step: its side programs by
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     TextMap names;       /* of values, in use */
     VEC(BoundaryName) boundary_name; /* not part of a dump */
     int streams;         /* number that the target has; 0 before `schedule` */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
-    const char **equal_kernel; /* of a forward program, by op id: the name of an
+    const char **equal_kernel; /* of a side program, by op id: the name of an
                                 * equal kernel of an earlier program, or NULL;
                                 * see codegen/kernel/kernel.h */
 };

@@ -59,7 +59,7 @@ typedef struct Block {
     MemoryClass class;
     int64_t offset, bytes; /* bytes: aligned */
     uint32_t shared;       /* axes whose ranks share it; 0: none */
-    int training;          /* in a forward program: the block of the training
+    int training;          /* in a side program: the block of the training
                             * step with the same bytes, plus 1; 0: none */
     int64_t counted;       /* bytes that a rank counts: if shared, its share */
     int first, last;

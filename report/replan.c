@@ -1,7 +1,7 @@
 /* replan.c: plans the program of a compilation with changes; see replan.h. */
 #include "report/replan.h"
 
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct Replan {
     VEC(Clause) clause;
     VEC(Setting *) define;
     const char *mesh;
-    bool forward;  /* the program has its forward programs */
+    bool side;     /* the program has its side programs */
     bool fine;     /* every change could be parsed */
     Program *made; /* NULL before lowering and after an error */
 };
@@ -165,7 +165,7 @@ static Program *lower_changed(Replan *r)
                                .define = r->define.at,
                                .ndefines = r->define.n,
                                .units = r->from->units,
-                               .forward = r->forward};
+                               .side = r->side};
     return lower(r->arena, r->diag, r->from->prelude, &r->file, &options);
 }
 
@@ -182,7 +182,7 @@ static void run_pass(Replan *r, const PassInfo *pass, Program *q)
     }
 }
 
-/* The last pass that forward programs take part in is memory. */
+/* The last pass that side programs take part in is memory. */
 static void run_passes(Replan *r, const char *until)
 {
     bool done = false;
@@ -196,10 +196,10 @@ static void run_passes(Replan *r, const char *until)
         done = strcmp(pass->name, until) == 0;
         run_pass(r, pass, q);
         if (done)
-            forward_drop(q);
+            side_drop(q);
         for (int k = 0; k < PURPOSES; k++)
-            if (q->forward[k])
-                run_pass(r, pass, q->forward[k]);
+            if (q->side[k])
+                run_pass(r, pass, q->side[k]);
     }
 }
 
@@ -212,7 +212,7 @@ Program *replan_run(Replan *r, const char *until)
 
 Program *replan_memory(Replan *r)
 {
-    r->forward = r->from->forward;
+    r->side = r->from->side;
     return replan_run(r, "memory");
 }
 
@@ -225,7 +225,7 @@ bool replan_schedule(const PlanSource *source, Program *q)
     const PassInfo *pass = source->pass;
     while (strcmp(pass->name, "memory") != 0)
         pass++;
-    do { /* the passes after sync change forward programs only */
+    do { /* the passes after sync change side programs only */
         pass++;
         ir_renumber(q);
         pass->run(q, source->t);

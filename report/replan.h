@@ -26,7 +26,7 @@ typedef struct PlanSource {
     Setting *const *define;     /* the -D options */
     int ndefines;
     UnitDefaults units;
-    bool forward;               /* with the forward programs */
+    bool side;                  /* with the side programs */
 } PlanSource;
 
 typedef struct Replan Replan;
@@ -48,10 +48,10 @@ void replan_define(Replan *r, const char *define);
 /* Replaces the value of --mesh. */
 void replan_mesh(Replan *r, const char *mesh);
 
-/* The training step after the pass `until`, without forward programs; NULL after an
+/* The training step after the pass `until`, without side programs; NULL after an
  * error. */
 Program *replan_run(Replan *r, const char *until);
-/* The program with its memory plan, to which the forward programs add if the compilation
+/* The program with its memory plan, to which the side programs add if the compilation
  * has them; NULL after an error. */
 Program *replan_memory(Replan *r);
 /* Runs the passes from `memory` to `sync` on a training step of replan_memory; false after

@@ -187,9 +187,9 @@ const char *collective_link(const Program *p, const CollectiveInfo *c);
  * memory. */
 const char *report_size(Arena *a, const CollectiveInfo *c);
 
-/* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
- * JSON; empty without forward programs. */
-void report_forward(Out *o, const Program *p);
+/* report_side.c, a part of the plan and fields `eval` and `outputs` of the
+ * JSON; empty without side programs. */
+void report_side(Out *o, const Program *p);
 void report_json_forward(Out *o, const Program *p);
 /* report_streams.c, a part of the plan: what collectives and transfers wait
  * for. */

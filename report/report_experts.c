@@ -32,7 +32,7 @@ static void line(Out *o, const Program *p, const ExpertBuffer *b, bool first)
         out_line(o, "a row for each of %lld choices", (long long)b->choices);
         return;
     }
-    int64_t more = p->forward[FOR_ROUNDS]->memory->peak - p->memory->peak;
+    int64_t more = p->side[FOR_ROUNDS]->memory->peak - p->memory->peak;
     out_line(o, "%lld rows for %lld choices, %g x balanced; a step that", (long long)b->rows,
              (long long)b->choices, item ? item->buffer : 1.0);
     out_line(o, "%12sneeds more is repeated in up to %lld rounds%s", "", (long long)b->rounds,

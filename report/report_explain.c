@@ -187,7 +187,7 @@ static bool explain_label(Out *o, const Program *p, const char *name)
 static bool explain_named_value(Out *o, const Program *p, const char *name)
 {
     const Value *v = ir_find_value(p->step, name);
-    const Program *outputs = p->forward[FOR_OUTPUTS];
+    const Program *outputs = p->side[FOR_OUTPUTS];
     if (!v && outputs) { /* a result of the model: "logits" */
         v = program_output(outputs, name);
         v = v ? ir_find_value(p->step, v->name) : NULL;

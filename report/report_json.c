@@ -9,7 +9,7 @@
  *
  * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
  * together, each element or operation of the model counted once). `per` is
- * "call", "step", "run" (of a forward program), or null for a quantity that does
+ * "call", "step", "run" (of a side program), or null for a quantity that does
  * not depend on time. A stack of layers is
  * one entry with the number of layers as `count`, so that the output does not
  * grow with depth.
@@ -110,7 +110,7 @@ static const Measure times[] = {
     {"time.losses.seconds", "s", rank, "step"},
 };
 
-/* Fields of a forward program, after its name. */
+/* Fields of a side program, after its name. */
 static const Measure forward[] = {
     {"peak", "bytes", rank, NULL},
     {"more", "bytes", rank, NULL},
@@ -163,12 +163,12 @@ static void measures(Out *o, const Program *p, bool timed)
         entry(o, &m, false);
     }
     for (int k = 0; k < PURPOSES; k++)
-        for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
+        for (size_t i = 0; p->side[k] && i < sizeof forward / sizeof *forward;
              i++) {
             Measure m = forward[i];
-            m.key = arena_printf(p->arena, "%s.%s", forward_word(p->forward[k]),
+            m.key = arena_printf(p->arena, "%s.%s", program_word(p->side[k]),
                                  m.key);
-            if (p->forward[k]->output.n ||
+            if (p->side[k]->output.n ||
                 !starts_with(forward[i].key, "tensors"))
                 entry(o, &m, false);
         }

@@ -334,7 +334,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t, const Forecast *
     copies(o, p);
     report_saved(o, p);
     transfers(o, p);
-    report_forward(o, p);
+    report_side(o, p);
     if (t->target == TARGET_CUDA) {
         report_matmuls(o, p);
         report_kernels(o, p);

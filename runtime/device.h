@@ -65,7 +65,7 @@ void rt_device_staged(ParcRt *rt);
 
 /* Executes one step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
-/* Executes run() of a forward program likewise (eval/eval.h). */
+/* Executes run() of a side program likewise (eval/eval.h). */
 void rt_device_run(ParcRt *rt, const ParcProgram *e);
 /* Whether a step may still be running after rt_device_step, and does not read
  * the mirror. An upload is then ordered before the next step. */

@@ -264,9 +264,9 @@ typedef struct ParcScalars {
 } ParcScalars;
 
 /* A program beside the training step. `rounds` is a training step too, which computes experts
- * in rounds. The others are forward programs: the model's forward pass without dropout,
- * gradients and optimizer. They read the parameters and low-precision copies of the
- * training step at their offsets and never write them or optimizer states. All use the
+ * in rounds. The others are the model's forward pass without dropout, gradients and
+ * optimizer: they never write parameters and optimizer states. All have the parameters and
+ * low-precision copies of the training step at their offsets, and use the
  * memory of the training step that nothing keeps between steps, with its inputs and
  * outputs. A session is begin(), then any number of run() with new inputs.
  * Collectives, statements (ParcWork), kernels and events of all programs are

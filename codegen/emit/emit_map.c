@@ -1,6 +1,6 @@
 /* emit_map.c: writes two parts of model.h: the enum of mesh axes and the memory
  * map. The map has the offset of every buffer of the training step, of the
- * forward programs, of segments that ranks share, and of host memory. */
+ * side programs, of segments that ranks share, and of host memory. */
 #include "codegen/emit/emitter.h"
 
 #include "passes/schedule/liveness.h"
@@ -78,14 +78,14 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
     }
 }
 
-/* Prints the buffers of a forward program. */
+/* Prints the buffers of a side program. */
 static void forward_map(Emitter *f)
 {
     Liveness l;
     live_analyse(f->p, &l);
     out_line(f->o,
              "\n/* Buffers of %s_run, after what the training step keeps. */",
-             forward_word(f->p));
+             program_word(f->p));
     blocks(f, &l, false);
 }
 

@@ -5,7 +5,7 @@
  *   init_constants   runs once: creates the descriptors of matmuls and
  *                    convolutions, computes constants (the ops of the phase init)
  *   forward_attention, …   the parts of the phases (emit_parts.c)
- *   eval_init, eval_begin, eval_run   the functions of a forward program
+ *   eval_init, eval_begin, eval_run   the functions of a side program
  *                    (ParcProgram), and the parts of eval_run. One that repeats
  *                    another program calls the functions of the other where
  *                    their statements are the same
@@ -85,7 +85,7 @@ static const char *rounds_function(Emitter *e)
     return run;
 }
 
-/* The functions of the forward program of f. Where it repeats another program,
+/* The functions of the side program of f. Where it repeats another program,
  * it reads that program's constants; those of the training step exist from the
  * start on. */
 static void forward_functions(Emitter *f)
@@ -99,7 +99,7 @@ static void forward_functions(Emitter *f)
     out_init(&text, e->p->arena);
     out_init(&parts, e->p->arena);
     e->o = &text;
-    e->word = forward_word(f->p);
+    e->word = program_word(f->p);
     e->parts = &parts;
     e->repeat = f->of ? repeat_of(f->p) : NULL;
     f->run = program_trains(f->p) ? rounds_function(e)

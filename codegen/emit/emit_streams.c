@@ -27,7 +27,7 @@
  *         case PARC_FORWARD: micro_forward(rt, action.micro); break;
  *         …
  *
- * A forward program has no such table: a rank that has several stages runs them one
+ * A side program has no such table: a rank that has several stages runs them one
  * after another, and for each receives, computes and sends, as the actions do.
  */
 #include "codegen/emit/emitter.h"
@@ -129,7 +129,7 @@ static const char *action_slot(Emitter *e, const Op *op)
     return arena_printf(a, "%s + %s %% %lld", first, micro, (long long)slots);
 }
 
-/* A forward program runs the stages one after another: its transfers join too. */
+/* A side program runs the stages one after another: its transfers join too. */
 static void emit_join(Emitter *e, const Op *op)
 {
     out_line(e->o, "parc_join(rt, %s);",
@@ -377,7 +377,7 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
     stage_end(e, before);
 }
 
-/* The first op that only the forward program has which is being written, at the
+/* The first op that only the side program has which is being written, at the
  * end of a region; NULL: none. */
 static const Op *own_ops(const Emitter *e, const Region *r)
 {
@@ -393,7 +393,7 @@ static bool is_of_stages(const Emitter *e, const Op *op)
            (op->kind == OP_loop && op->cut);
 }
 
-/* The last op of a forward program that a rank runs for each of its stages, from the
+/* The last op of a side program that a rank runs for each of its stages, from the
  * begin of the region on, if it has several; NULL: none. */
 static const Op *last_of_stages(const Emitter *e, const Region *r, const Phase *phase)
 {
@@ -424,7 +424,7 @@ static void emit_join_all(Emitter *e)
 }
 
 /* The actions of a training step begin when their microbatch has been received. A
- * forward program receives it between its ops, so it joins the streams there. With one
+ * side program receives it between its ops, so it joins the streams there. With one
  * stream, which only sends leave, a rank that runs no actions waits after them. */
 static void join_after(Emitter *e, const Op *op)
 {

@@ -187,7 +187,7 @@ static void input_row(Emitter *e, const Input *in)
     out(o, " .offset = %s},\n", offset);
 }
 
-/* `word`: "", or that of a forward program and '_'. */
+/* `word`: "", or that of a side program and '_'. */
 static void inputs(Emitter *e, const char *word)
 {
     Out *o = e->o;
@@ -466,12 +466,12 @@ static void model_row(Emitter *e, const char *plan_text)
     file_names(e);
     out_line(o, ".init = init_constants, .step = step,");
     for (const Emitter *f = e->next; f; f = f->next)
-        out_line(o, ".%s = &%s,", forward_word(f->p), forward_word(f->p));
+        out_line(o, ".%s = &%s,", program_word(f->p), program_word(f->p));
     o->indent = 0;
     out_line(o, "};");
 }
 
-/* ---- forward programs ---------------------------------------------------- */
+/* ---- side programs ---------------------------------------------------- */
 
 static void output_row(Emitter *f, const Output *of)
 {
@@ -498,7 +498,7 @@ static void output_row(Emitter *f, const Output *of)
 static void forward_tables(Emitter *f)
 {
     Out *o = f->o;
-    const char *word = forward_word(f->p);
+    const char *word = program_word(f->p);
     inputs(f, arena_printf(f->p->arena, "%s_", word));
     if (f->p->output.n) {
         out_line(o, "\nstatic const ParcOutput %s_output[] = {", word);

@@ -86,10 +86,10 @@ static void number_ops(Emitter *e)
 
 const char *emitter_own(const Emitter *e)
 {
-    return e->p->training ? arena_printf(e->p->arena, "%s_", forward_word(e->p)) : "";
+    return e->p->training ? arena_printf(e->p->arena, "%s_", program_word(e->p)) : "";
 }
 
-/* A block of a forward program that is a block of the training step has its
+/* A block of a side program that is a block of the training step has its
  * name; the others have the program's word before it. */
 static void name_blocks(Emitter *e, const Emitter *training)
 {
@@ -218,11 +218,11 @@ void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
     init_one(e, NULL);
     Emitter **next = &e->next;
     for (int k = 0; k < PURPOSES; k++) {
-        if (!p->forward[k])
+        if (!p->side[k])
             continue;
         Emitter *f = *next = NEW(p->arena, Emitter);
         *f = shared;
-        f->p = p->forward[k];
+        f->p = p->side[k];
         for (Emitter *of = e; of != f && f->p->repeats; of = of->next)
             if (of->p == f->p->repeats)
                 f->of = of;

@@ -28,11 +28,11 @@ struct Emitter {
     Out *o;          /* where the next line is written */
     SourceFiles *files;
     const Program *p;
-    Emitter *next;   /* of the next forward program; NULL: none */
+    Emitter *next;   /* of the next side program; NULL: none */
     Numbers first;   /* of collectives, kernels, … in the tables of model.c */
     Emitter *of;     /* a program that repeats another: the other's emitter,
                       * which writes its statements; NULL: its own do */
-    const char *run, *init, *begin; /* functions of a forward program: that
+    const char *run, *init, *begin; /* functions of a side program: that
                       * of the statements, those that precede a run; "NULL" */
     TextMap *block_names, *function_names; /* of all programs */
     TextMap *functions; /* of all programs: the name of a function by its
@@ -85,7 +85,7 @@ struct Emitter {
                               * NULL: none */
 };
 
-/* Makes the emitter of a training step, and those of its forward programs. */
+/* Makes the emitter of a training step, and those of its side programs. */
 void emitter_init(Emitter *e, SourceFiles *files, const Program *p,
                   const TargetInfo *t, const EmitOptions *options,
                   const CudaProgram *cuda);
@@ -155,7 +155,7 @@ void parts_at(Emitter *e, const Op *op);
 void parts_end(Emitter *e);
 
 /* emit_step.c: the functions init_constants, forward, backward, optimizer and
- * step; those of forward programs. */
+ * step; those of side programs. */
 void emit_step_functions(Emitter *e);
 
 /* emit_ops.c. emit_head emits the first part of a statement, the declarations of its

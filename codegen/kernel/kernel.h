@@ -185,14 +185,14 @@ const char *kernel_where(const Program *p, Loc loc);
 
 /* ---- cpu_kernel.c: kernels as C ------------------------------------------ */
 
-/* Finds the kernels of p's forward programs that p or an earlier one has too:
+/* Finds the kernels of p's side programs that p or an earlier one has too:
  * they take its name and are emitted once. */
 void kernels_share(Program *p);
 
 /* "k07_attention_norm" */
 const char *kernel_name(const Program *p, const Op *fused, int number);
 
-/* Calls `visit` for each kernel of a training step and its forward programs in
+/* Calls `visit` for each kernel of a training step and its side programs in
  * order, with its number; of equal kernels (kernels_share) for the first. */
 typedef void KernelVisit(void *context, const Program *p, const Op *fused,
                          int number);

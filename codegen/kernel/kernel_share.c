@@ -1,4 +1,4 @@
-/* kernel_share.c: finds kernels of forward programs that equal a kernel of an
+/* kernel_share.c: finds kernels of side programs that equal a kernel of an
  * earlier program, so that the emitted program has each kernel once.
  *
  * Two fused ops have the same kernel if their bodies have the same ops, with
@@ -88,7 +88,7 @@ void kernels_share(Program *p)
     TextMap named = {.arena = p->arena};
     bool any = false;
     for (int k = 0; k < PURPOSES; k++) {
-        Program *q = p->forward[k];
+        Program *q = p->side[k];
         if (q)
             q->equal_kernel = NEW_ARRAY(q->arena, const char *, q->nops);
         any |= q != NULL;

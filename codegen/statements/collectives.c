@@ -3,7 +3,7 @@
  *
  * The plan, its JSON form, emitted code and the runtime's messages all take
  * names and numbers from these lists. A collective or a transfer inside a loop
- * is one entry with a count. The lists of a forward program that repeats another
+ * is one entry with a count. The lists of a side program that repeats another
  * program are parts of the other's lists.
  */
 #include "codegen/statements/statements.h"

@@ -3,7 +3,7 @@
  *
  * The JSON, parc_mark in emitted code and the trace of a run take names and
  * numbers from this list. A statement inside a loop is one entry with a count.
- * In a forward program that repeats another program (Program.repeats), all ops of
+ * In a side program that repeats another program (Program.repeats), all ops of
  * the lists are the other program's.
  */
 #ifndef PARC_CODEGEN_STATEMENTS_STATEMENTS_H

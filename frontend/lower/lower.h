@@ -179,7 +179,7 @@ struct Lower {
     bool uncut;          /* paths are those of another plan or of stages, for
                           * which arrays are not cut */
     Program *p;
-    const Lower *trained; /* of a forward program: the training step's */
+    const Lower *trained; /* of a side program: the training step's */
     Loc accumulate_loc;  /* location of the setting that took effect */
     Build b;             /* inserts ops into the current level */
     Level *level;

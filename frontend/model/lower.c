@@ -2,7 +2,7 @@
  *
  * Settings, mesh and plan are read once, and the plan is resolved once, for the
  * training step. The model is lowered once for the training step and once for
- * each forward program, in which `training` is false: dropout and attention draw
+ * each side program, in which `training` is false: dropout and attention draw
  * no random numbers. The last step of each removes
  * what its outputs do not need:
  *
@@ -275,7 +275,7 @@ static void warn_unused(Lower *l)
     }
 }
 
-/* A forward program reads only what it needs: no labels if it has no loss. */
+/* A side program reads only what it needs: no labels if it has no loss. */
 static void drop_unused_inputs(Program *p)
 {
     for (int i = 0; i < p->input.n; i++) {
@@ -406,7 +406,7 @@ static bool is_wanted(const Lower *l, Purpose purpose)
     for_ops(op, l->p->step)
         if (purpose == FOR_ROUNDS && op->kind == OP_group_rows && group_rounds(op) > 1)
             return true;
-    return purpose != FOR_ROUNDS && l->options->forward &&
+    return purpose != FOR_ROUNDS && l->options->side &&
            (purpose == FOR_LOSS || l->outputs > 0);
 }
 
@@ -429,8 +429,8 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
     for (int k = FOR_LOSS; k < PURPOSES; k++) {
         if (!is_wanted(l, (Purpose)k))
             continue;
-        l->p->forward[k] = lower_forward(l, (Purpose)k);
-        if (!l->p->forward[k])
+        l->p->side[k] = lower_forward(l, (Purpose)k);
+        if (!l->p->side[k])
             return NULL;
     }
     return l->p;

@@ -228,7 +228,7 @@ void ir_loop_drop_result(Program *p, Op *loop, int i)
 
 /* ---- the loop over microbatches ------------------------------------------ */
 
-/* A forward program has no backward ops: there it is the loop that comes from
+/* A side program has no backward ops: there it is the loop that comes from
  * the train block. */
 bool loop_is_microbatches(const Program *p, const Op *op)
 {

@@ -1,4 +1,4 @@
-/* repeat.c: compares a forward program with the program that it repeats, from
+/* repeat.c: compares a side program with the program that it repeats, from
  * which the pass share_forward made it.
  *
  *   training step   %x = fused …  wait{event=3}  %y = einsum …  %dy = mul …
@@ -6,7 +6,7 @@
  *
  * Both are walked in order. An op is that of the other program with the same
  * kind that has its first result, which of a loop may be a later one; an op without results the next one of its kind
- * with the same attributes. At the end of a region the forward program may have
+ * with the same attributes. At the end of a region the side program may have
  * ops of its own: outputs, records and waits.
  */
 #include "ir/analysis/repeat.h"

@@ -84,7 +84,7 @@ static inline int64_t loop_rank_trips(const Program *p, const Op *loop)
 }
 
 /* The fewest iterations that run without interruption: one round; on a rank, or in a staged loop or
- * a forward program on a stage. */
+ * a side program on a stage. */
 int64_t loop_least_trips(const Program *p, const Op *loop);
 
 /* How often a step runs an op on the ranks of a coordinate (0 without a pipeline). Of an

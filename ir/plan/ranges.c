@@ -80,8 +80,8 @@ Ranges memory_ranges(const Program *p, int coordinate)
     RangeList list = {0};
     add_blocks(t->arena, t->memory, coordinate, &list);
     for (int k = 0; k < PURPOSES; k++)
-        if (t->forward[k] && t->forward[k]->memory)
-            add_blocks(t->arena, t->forward[k]->memory, coordinate, &list);
+        if (t->side[k] && t->side[k]->memory)
+            add_blocks(t->arena, t->side[k]->memory, coordinate, &list);
     return join_ranges(&list);
 }
 

@@ -15,7 +15,7 @@
  *   input "tokens" : i32[8/dp, 32] below=512
  *   arena own=8192 …                                    see memory.c
  *
- * A forward program has a line `purpose loss` after the stage, and `repeats
+ * A side program has a line `purpose loss` after the stage, and `repeats
  * training` if it consists of statements of the training step. One for outputs
  * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */

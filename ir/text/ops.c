@@ -426,8 +426,8 @@ void ir_print(Out *o, const Program *p)
 {
     print_program(o, p);
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k])
-            print_program(o, p->forward[k]);
+        if (p->side[k])
+            print_program(o, p->side[k]);
 }
 
 static void parse_program(Text *t)
@@ -438,7 +438,7 @@ static void parse_program(Text *t)
     text_program(t);
 }
 
-/* Parses a forward program of the training step p. */
+/* Parses a side program of the training step p. */
 static void parse_forward(Text *t, Program *p)
 {
     Loc loc = t->tok.loc;
@@ -448,19 +448,19 @@ static void parse_forward(Text *t, Program *p)
         return;
     if (purpose == FOR_TRAINING)
         parse_fail(t, loc, "a program after the first has a line 'purpose'");
-    else if (p->forward[purpose])
+    else if (p->side[purpose])
         parse_fail(t, loc, "the second program of purpose '%s'",
                    purpose_words[purpose]);
     else if (t->p->stage != p->stage)
         parse_fail(t, loc, "this program has another stage than the first");
     else if (t->repeats == (int)FOR_TRAINING)
         t->p->repeats = p;
-    else if (t->repeats >= 0 && !p->forward[t->repeats])
+    else if (t->repeats >= 0 && !p->side[t->repeats])
         parse_fail(t, loc, "it repeats a program that does not precede it");
     else if (t->repeats >= 0)
-        t->p->repeats = p->forward[t->repeats];
+        t->p->repeats = p->side[t->repeats];
     t->p->training = p;
-    p->forward[purpose] = t->p;
+    p->side[purpose] = t->p;
 }
 
 Program *ir_parse(Arena *a, Diag *d, uint16_t file)
@@ -474,7 +474,7 @@ Program *ir_parse(Arena *a, Diag *d, uint16_t file)
     parse_program(&t);
     Program *p = t.p;
     if (!t.failed && p->purpose != FOR_TRAINING)
-        parse_fail(&t, (Loc){file, 1, 1, 1}, "a forward program follows the "
+        parse_fail(&t, (Loc){file, 1, 1, 1}, "a side program follows the "
                    "training step whose parameters it reads");
     while (!t.failed && parse_is(&t, "parc"))
         parse_forward(&t, p);

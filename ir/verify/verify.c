@@ -437,16 +437,16 @@ static const char *check_assigned(const Program *p)
     return NULL;
 }
 
-/* A forward program computes what its purpose says, and changes nothing. */
+/* A program computes what its purpose says; only one that trains has updates. */
 static const char *check_purpose(const Program *p)
 {
     if (program_trains(p))
         return p->output.n ? "a training step has no tensors as outputs" : NULL;
     for (const Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_assign)
-            return "a forward program assigns a parameter";
+            return "a program that does not train assigns a parameter";
     if (p->repeats && !repeat_of(p))
-        return "a forward program is not a part of the program that it repeats";
+        return "a side program is not a part of the program that it repeats";
     if (p->purpose == FOR_LOSS) {
         const Value *loss = output_operand(p, "loss");
         return loss && loss->type.ndim == 0 && loss->type.dtype == DT_F32

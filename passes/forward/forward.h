@@ -21,7 +21,7 @@ typedef struct ValueNumbers {
 bool value_numbers(const Program *first, const Program *second,
                    ValueNumbers *numbers);
 
-/* Replaces the step and the memory plan of the forward program f by those of p,
+/* Replaces the step and the memory plan of the side program f by those of p,
  * without the ops of p that its values need[0] … need[n-1] do not depend on.
  * need[i] is the operand of the i-th op `output` of f. Returns whether the
  * result is valid; otherwise f is unchanged. */

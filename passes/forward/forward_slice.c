@@ -225,7 +225,7 @@ static Program *copy_alone(const Program *p)
 {
     Program alone = *p;
     for (int k = 0; k < PURPOSES; k++)
-        alone.forward[k] = NULL;
+        alone.side[k] = NULL;
     return ir_copy(&alone);
 }
 

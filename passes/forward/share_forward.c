@@ -1,18 +1,18 @@
-/* share_forward.c: lets a forward program run the statements of the training
+/* share_forward.c: lets a side program run the statements of the training
  * step's forward pass.
  *
- * A forward program is compiled on its own, so that it may leave out dropout and
+ * A side program is compiled on its own, so that it may leave out dropout and
  * the values that a backward pass needs. Without dropout it computes what the
  * forward pass of the training step computes. Its emitted text would then be a
  * second copy of the forward pass that differs in addresses and numbers only.
  *
- * requires: the training step and the forward programs, with synchronization
- * ensures:  where all outputs of a forward program are values that another
+ * requires: the training step and the side programs, with synchronization
+ * ensures:  where all outputs of a side program are values that another
  *           program computes, it consists of that program's statements
  *           (Program.repeats), with their names, addresses, waits and barriers:
  *           the emitter writes one text for both. The other program is the
  *           training step or, for outputs, the evaluation. Otherwise the
- *           forward program is unchanged
+ *           side program is unchanged
  *
  * before   training step: … %x.1, %s = fused{name="norm"} %x in 4, in 5(%h: 64)
  *                         %y = einsum %x.1, %w in 6 … backward pass, optimizer
@@ -80,5 +80,5 @@ void pass_share_forward(Program *p, const TargetInfo *t)
 {
     (void)t;
     if (!program_trains(p) && !share(p, p->training) && p->purpose == FOR_OUTPUTS)
-        share(p, p->training->forward[FOR_LOSS]);
+        share(p, p->training->side[FOR_LOSS]);
 }

@@ -140,7 +140,7 @@ static void assign_copy(Program *p, Op *assign, const Value *copy)
     ir_op(&b, OP_assign, 1, &cast, attr, NULL);
 }
 
-/* Whether there is a copy of the parameter: in a forward program, if the
+/* Whether there is a copy of the parameter: in a side program, if the
  * training step keeps one. */
 static bool keeps_copy(const Program *p, int param, DType type)
 {

@@ -25,7 +25,7 @@
  */
 #include "ir/analysis/alias.h"
 #include "ir/units.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "passes/fsdp/storage.h"
 
 /* The gathers of one parameter. */
@@ -108,7 +108,7 @@ void pass_share_params(Program *p, const TargetInfo *t)
     if (!t->shares_memory)
         return;
     if (p->training) {
-        forward_follow(p);
+        side_follow(p);
         return;
     }
     Uses uses = uses_find(p);

@@ -36,7 +36,7 @@
  * type are applied to the shard, so that the smaller type is gathered.
  */
 #include "passes/fsdp/storage.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 
 /* ---- lookups ------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ void pass_storage(Program *p, const TargetInfo *t)
 {
     Storage s = {.p = p, .t = t};
     shard_params(&s);
-    forward_follow(p);
+    side_follow(p);
     storage_emit_gathers(&s);
     for_ops(op, p->step)
         if (op->kind == OP_embedding && pays(p, op))

@@ -12,7 +12,7 @@
  * computes too.
  *
  * Blocks that live for the whole step come first, without gaps: that is as good
- * as any other place for them, and forward programs (forward_program.c) may
+ * as any other place for them, and side programs (side_program.c) may
  * overwrite all that follows.
  *
  * A rank has the blocks of its own coordinate of a pipeline and those of all ranks:

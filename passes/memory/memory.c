@@ -33,7 +33,7 @@
 #include "passes/memory/memory.h"
 #include "ir/plan/pipeline.h"
 #include "ir/plan/ranges.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 
 #include <limits.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static Address place_param(Memory *m, const Param *pm)
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
     Block *block = &m->block.at[at.block];
-    const Param *of = forward_param(m->p, pm);
+    const Param *of = side_param(m->p, pm);
     /* The first blocks are those of the parameters. */
     if (of)
         block->training = (int)(of - m->p->training->param.at) + 1;
@@ -299,8 +299,8 @@ void memory_fit_arena(Program *t)
     Program *all[1 + PURPOSES] = {t};
     int n = 1;
     for (int k = 0; k < PURPOSES; k++)
-        if (t->forward[k] && t->forward[k]->memory)
-            all[n++] = t->forward[k];
+        if (t->side[k] && t->side[k]->memory)
+            all[n++] = t->side[k];
     int64_t most = 0;
     for (int i = 0; i < n; i++)
         most = memory_own_end(all[i]->memory, most);
@@ -324,7 +324,7 @@ static void sum_up(Memory *m)
     int when, coordinate;
     int64_t whole = arena_lower_bound(plan->block, plan->nblocks, plan->end, true,
                                       &when, &coordinate);
-    /* A forward program uses the memory of the training step: no smaller size helps. */
+    /* A side program uses the memory of the training step: no smaller size helps. */
     int64_t enough = t ? t->memory->own - base : 0;
     int64_t bound = whole - shares - fixed;
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
@@ -348,7 +348,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     /* At most a block for each value, op and parameter. */
     m.pinned = NEW_ARRAY(p->arena, bool,
                          p->nvalues + p->nops + (uint32_t)p->param.n);
-    forward_follow(p);
+    side_follow(p);
     place_params(&m);
     for (int i = 0; i < m.block.n; i++)
         m.pinned[i] = true;

@@ -83,7 +83,7 @@ void memory_extend_hoists(const Program *p, const Liveness *live,
 /* Gives what lives in several moments of a microbatch of the staged loop as many
  * buffers as its timetable needs. */
 void memory_stage(Memory *m, const Op *loop);
-/* In a forward program a rank runs its stages one after another: first what a stage
+/* In a side program a rank runs its stages one after another: first what a stage
  * receives, last what it sends. Keeps these tensors, and inputs, for the whole time. */
 void memory_keep_for_stages(Memory *m);
 /* Sets the coordinates of blocks. */
@@ -109,11 +109,11 @@ const MemoryClass *memory_classes(const Program *p);
 void memory_count(MemoryPlan *plan, int64_t *shares, int64_t *fixed);
 /* The end of the rank's own blocks of a plan, or `most` if that is larger. */
 int64_t memory_own_end(const MemoryPlan *plan, int64_t most);
-/* Gives the training step t and its forward programs that have memory plans the
+/* Gives the training step t and its side programs that have memory plans the
  * same arena: as large as the largest needs. */
 void memory_fit_arena(Program *t);
 /* Sets the bytes of a rank's own part of the arena; moves what follows it. In a
- * forward program the blocks of the training step have its offsets. */
+ * side program the blocks of the training step have its offsets. */
 void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training,
                       int64_t own);
 

@@ -9,7 +9,7 @@
  * only the rank's rows (op_follows_rows).
  */
 #include "ir/plan/pipeline.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "passes/memory/memory.h"
 
 typedef struct Rows {
@@ -83,14 +83,14 @@ static void add_region(Rows *r, const Region *region)
     }
 }
 
-/* A forward program reads parameters in the blocks of the training step. */
+/* A side program reads parameters in the blocks of the training step. */
 static void add_forward(Rows *r, const Program *f)
 {
     for (const Op *op = NULL; (op = ir_next(f->step, op));)
         for (int i = 0; i < op->nargs; i++) {
             const Op *from = op->arg[i]->def;
             const Param *of = from && from->kind == OP_param
-                                  ? forward_param(f, &f->param.at[attr_param(from)])
+                                  ? side_param(f, &f->param.at[attr_param(from)])
                                   : NULL;
             if (of)
                 r->other[of - r->m->p->param.at] |= !op_follows_rows(op);
@@ -124,8 +124,8 @@ void memory_limit_rows(Memory *m)
         return;
     add_region(&r, m->p->step);
     for (int k = 0; k < PURPOSES; k++)
-        if (m->p->forward[k])
-            add_forward(&r, m->p->forward[k]);
+        if (m->p->side[k])
+            add_forward(&r, m->p->side[k]);
     for (int i = 0; i < n; i++)
         if (!m->block.at[i].training)
             set_block(&r, i);

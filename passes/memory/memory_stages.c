@@ -18,7 +18,7 @@
  *
  * A tensor that the ranks at one coordinate have is in a block of this coordinate.
  *
- * A forward program has no staged loop. A rank that has several stages runs its ops for
+ * A side program has no staged loop. A rank that has several stages runs its ops for
  * one stage after another: what it transfers, and its inputs, live for all that time.
  */
 #include "ir/plan/pipeline.h"
@@ -242,7 +242,7 @@ void memory_stage(Memory *m, const Op *loop)
     rotate_region(&s, loop->body);
 }
 
-/* ---- forward programs ---------------------------------------------------- */
+/* ---- side programs ---------------------------------------------------- */
 
 static void keep_block(Memory *m, const Value *v, int first, int last)
 {

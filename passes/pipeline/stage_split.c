@@ -14,7 +14,7 @@
  * possible; of the splits with that work, one is chosen whose largest stage has
  * the fewest parameters. Stages are filled from the last one on, because the
  * first ones have more microbatches in memory. What is chosen is stored in
- * PlanSpec.pipeline.split, which forward programs follow.
+ * PlanSpec.pipeline.split, which side programs follow.
  */
 #include <string.h>
 

@@ -43,7 +43,7 @@
 #include <string.h>
 
 #include "ir/plan/pipeline.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "passes/simplify/simplify.h"
 
 /* ---- parameters ---------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void place_param(Stages *s, Param *q, const Readers *readers)
 {
     Readers r = {.stage = EVERYWHERE};
     AxisPlace *at = &q->type.place.ax[s->axis];
-    const Param *of = forward_param(s->p, q);
+    const Param *of = side_param(s->p, q);
     int owner = q->state_of;
     if (of) {
         *at = of->type.place.ax[s->axis];

@@ -192,7 +192,7 @@ static bool check_stacks(Program *p)
     return true;
 }
 
-/* Several stages of a rank overlap; in a forward program one follows another. */
+/* Several stages of a rank overlap; in a side program one follows another. */
 static void order_stages(const Transfers *t)
 {
     Program *p = t->p;

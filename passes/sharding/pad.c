@@ -37,7 +37,7 @@
 
 #include "ir/analysis/conv.h"
 #include "ir/units.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "passes/sharding/layouts.h"
 #include "passes/pass.h"
 
@@ -268,13 +268,13 @@ static void resize_params(const Pad *g)
     }
 }
 
-/* Pads parameters in a forward program as in the training step, where more ops may have
+/* Pads parameters in a side program as in the training step, where more ops may have
  * dims of a class. */
 static void follow_training(Pad *g)
 {
     Program *p = g->p;
     for (int i = 0; i < p->param.n; i++) {
-        const Param *of = forward_param(p, &p->param.at[i]);
+        const Param *of = side_param(p, &p->param.at[i]);
         for (int d = 0; of && d < of->type.ndim; d++) {
             PadClass *k = pad_param_class(g->c, i, d);
             k->padded = of->type.dim[d];

@@ -15,7 +15,7 @@
  *
  * The iterations of loops inside are one: only events with one slot, of which a `wait`
  * means the latest record, count. The other streams among themselves are those of
- * hazards.c. In a forward program all streams join after each microbatch.
+ * hazards.c. In a side program all streams join after each microbatch.
  */
 #include "ir/analysis/statement.h"
 #include "ir/memory.h"

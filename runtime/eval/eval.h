@@ -1,4 +1,4 @@
-/* eval.h: declares what a rank executes beside training steps: forward programs
+/* eval.h: declares what a rank executes beside training steps: side programs
  * (evaluate.c), the evaluation on validation data (evaluate.c), and the
  * sampling of tokens (sample.c). */
 #ifndef PARC_RT_EVAL_H
@@ -9,34 +9,34 @@
 
 /* ---- programs beside the training step (ParcProgram), between training steps ----
  *
- *   rt_forward_begin(rt, e);
+ *   rt_program_begin(rt, e);
  *   for each batch:
  *       do write its inputs at e->input[].offset, in the arena of the host, and
  *           rt_device_upload them;
- *       while (!rt_forward_run(rt, e));
+ *       while (!rt_program_run(rt, e));
  *       rt_device_ask(rt, e->at.loss); rt_device_results(rt);
- *   rt_forward_end(rt);
+ *   rt_program_end(rt);
  *
  * All ranks make the same calls. A session overwrites the inputs, scalars and
  * outputs of the training step: read its results before, and write its next
- * batch and scalars after it. Parameters and states do not change. */
+ * batch and scalars after it. Parameters and states change only if e is ParcModel.rounds. */
 
-/* Prepares all forward programs, once, after ParcModel.init. */
-void rt_forward_init(ParcRt *rt);
+/* Prepares all side programs, once, after ParcModel.init. */
+void rt_program_init(ParcRt *rt);
 
-void rt_forward_begin(ParcRt *rt, const ParcProgram *e);
+void rt_program_begin(ParcRt *rt, const ParcProgram *e);
 /* May still be running on return, like rt_device_step. Returns false, on all ranks, if experts
  * need more rounds: the next run has them. */
-bool rt_forward_run(ParcRt *rt, const ParcProgram *e);
+bool rt_program_run(ParcRt *rt, const ParcProgram *e);
 /* The same with batch `number` of the data as its inputs; ends the run if they
  * cannot be used. */
-void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
+void rt_program_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number);
-void rt_forward_end(ParcRt *rt);
+void rt_program_end(ParcRt *rt);
 /* Sets the key of the random numbers of a step, unless `offset` is negative. */
 void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step);
-/* The step of the key of forward programs. Training steps count from 1. */
-enum { RT_FORWARD_KEY = 0 };
+/* The step of the key of side programs. Training steps count from 1. */
+enum { RT_PROGRAM_KEY = 0 };
 
 /* ---- evaluation (--val) ---- */
 

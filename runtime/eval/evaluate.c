@@ -1,7 +1,7 @@
 /* evaluate.c: computes the loss on validation data (--val), between
  * training steps or as the only task of a run (--eval).
  *
- * The forward program of evaluation (ParcModel.eval) has no dropout, no
+ * The side program of evaluation (ParcModel.eval) has no dropout, no
  * gradients and no optimizer, and reads the parameters where the training step
  * stores them. Its batches are the first batches of the validation data, in the
  * order of the file:
@@ -13,7 +13,7 @@
  * continues as if there had been no evaluation: batches, random numbers and
  * optimizer states of the training steps do not depend on it.
  *
- * It also executes forward programs for all callers. A barrier before and after
+ * It also executes side programs for all callers. A barrier before and after
  * each session separates it from the training steps: ranks read each other's
  * buffers in place, and the programs use the same memory for different tensors.
  * Between the runs of one session the program's own barriers suffice, as they
@@ -41,7 +41,7 @@ void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step)
     rt_device_upload(rt, offset, sizeof key);
 }
 
-void rt_forward_init(ParcRt *rt)
+void rt_program_init(ParcRt *rt)
 {
     const ParcProgram *const program[] = {rt->model->eval, rt->model->outputs,
                                           rt->model->rounds};
@@ -51,7 +51,7 @@ void rt_forward_init(ParcRt *rt)
             program[i]->init(rt);
 }
 
-void rt_forward_begin(ParcRt *rt, const ParcProgram *e)
+void rt_program_begin(ParcRt *rt, const ParcProgram *e)
 {
     rt_synchronize(rt, RT_AT_FORWARD);
     if (e->begin)
@@ -76,7 +76,7 @@ static bool rounds_suffice(ParcRt *rt, const ParcProgram *e)
     return suffice;
 }
 
-bool rt_forward_run(ParcRt *rt, const ParcProgram *e)
+bool rt_program_run(ParcRt *rt, const ParcProgram *e)
 {
     RtRing *ring = rt->ring; /* a trace shows training steps only */
     rt->ring = NULL;
@@ -85,17 +85,17 @@ bool rt_forward_run(ParcRt *rt, const ParcProgram *e)
     return rounds_suffice(rt, e);
 }
 
-void rt_forward_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
+void rt_program_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number)
 {
     do {
         RtBatch b = {0};
         if (!rt_batch_inputs(rt, d, e->input, e->ninputs, number, &b))
             rt_fail_at(rt, "%s", b.why);
-    } while (!rt_forward_run(rt, e));
+    } while (!rt_program_run(rt, e));
 }
 
-void rt_forward_end(ParcRt *rt)
+void rt_program_end(ParcRt *rt)
 {
     rt_synchronize(rt, RT_AT_FORWARD);
 }
@@ -141,7 +141,7 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
 static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
 {
     const ParcProgram *e = rt->model->eval;
-    rt_forward_batch(rt, e, &run->val, number);
+    rt_program_batch(rt, e, &run->val, number);
     rt_device_ask(rt, e->at.loss);
     rt_device_results(rt);
     return (double)*rt_floats(rt, e->at.loss);
@@ -153,13 +153,13 @@ double rt_evaluate(ParcRt *rt, RtRun *run)
     int64_t n = batches(run), done = 0;
     double sum = 0;
     bool stopped = false;
-    rt_forward_begin(rt, e);
-    rt_set_key(rt, e->at.random, run->options.seed, RT_FORWARD_KEY);
+    rt_program_begin(rt, e);
+    rt_set_key(rt, e->at.random, run->options.seed, RT_PROGRAM_KEY);
     while (done < n && !stopped) {
         sum += batch_loss(rt, run, done++);
         stopped = rt_agree(rt, run) & RT_STOP;
     }
-    rt_forward_end(rt);
+    rt_program_end(rt);
     return done == n ? sum / (double)n : NAN;
 }
 

@@ -1,6 +1,6 @@
 /* sample.c: continues a text, token by token (--sample, --sample-ids).
  *
- * The forward program of outputs (ParcModel.outputs) computes the logits of one
+ * The side program of outputs (ParcModel.outputs) computes the logits of one
  * microbatch. Every row holds the same text; row 0 is read. A causal model's
  * logits at a position do not depend on later positions, so the rest of the row
  * is filled with zeros:
@@ -314,7 +314,7 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
         for (int i = 0; i < e->ninputs; i++)
             if (e->input[i].offset >= 0)
                 fill_input(rt, run, &e->input[i], &e->input[i] == text);
-    while (!rt_forward_run(rt, e));
+    while (!rt_program_run(rt, e));
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
         if (!have_choice(logit, o->dim[2]))
@@ -348,7 +348,7 @@ void rt_sample(ParcRt *rt, RtRun *run)
     bool stopped = false;
     if (rt->rank == 0)
         print_tokens(rt, run, 0, run->nprompt);
-    rt_forward_begin(rt, e);
+    rt_program_begin(rt, e);
     while (run->nprompt < end && !stopped) {
         run->prompt[run->nprompt] = (int32_t)next_token(rt, run, logit);
         run->nprompt++;
@@ -356,7 +356,7 @@ void rt_sample(ParcRt *rt, RtRun *run)
             print_tokens(rt, run, run->nprompt - 1, run->nprompt);
         stopped = rt_agree(rt, run) & RT_STOP;
     }
-    rt_forward_end(rt);
+    rt_program_end(rt);
     if (rt->rank == 0)
         putchar('\n');
     free(logit);

@@ -148,7 +148,7 @@ static int rank_main(ParcRt *rt, void *context)
         rt_device_open(rt);
         rt->model->init(rt); /* may use parts of the arena that are not
                                 initialized yet */
-        rt_forward_init(rt);
+        rt_program_init(rt);
     }
     rt_scale_start(rt);
     if (run->resume.path) {

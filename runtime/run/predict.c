@@ -1,6 +1,6 @@
 /* predict.c: writes the model's outputs for given inputs (--predict FILE).
  *
- * The forward program of outputs (ParcModel.outputs) computes what the model's
+ * The side program of outputs (ParcModel.outputs) computes what the model's
  * forward returns after the loss, for the samples of --data in their order.
  * FILE is a safetensors file with one tensor for each output, under its name.
  * Dim 0 of a tensor counts the samples:
@@ -174,7 +174,7 @@ static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
 static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
 {
     const ParcProgram *e = rt->model->outputs;
-    rt_forward_batch(rt, e, &run->inputs, number);
+    rt_program_batch(rt, e, &run->inputs, number);
     for (int i = 0; i < e->noutputs; i++) {
         ParcParam p = rt_output_param(&e->output[i]);
         RtShard s;
@@ -192,8 +192,8 @@ void rt_predict(ParcRt *rt, RtRun *run)
     double begin = rt_now();
     if (rt->rank == 0)
         begin_file(rt, run, &p);
-    rt_forward_begin(rt, e);
-    rt_set_key(rt, e->at.random, run->options.seed, RT_FORWARD_KEY);
+    rt_program_begin(rt, e);
+    rt_set_key(rt, e->at.random, run->options.seed, RT_PROGRAM_KEY);
     for (int64_t first = 0; first < p.samples; first += batch_of(e)) {
         run_batch(rt, run, first / batch_of(e));
         rt_synchronize(rt, RT_AT_PREDICT);
@@ -201,7 +201,7 @@ void rt_predict(ParcRt *rt, RtRun *run)
             write_batch(rt, run, &p, first, &batch, &buffer);
         rt_synchronize(rt, RT_AT_PREDICT); /* until then rank 0 reads */
     }
-    rt_forward_end(rt);
+    rt_program_end(rt);
     free(batch.at);
     free(buffer.at);
     free(p.begin);

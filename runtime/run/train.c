@@ -139,17 +139,17 @@ static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batc
     }
     if (rt->rounds < 2)
         rt->rounds = 2;
-    rt_forward_begin(rt, e);
+    rt_program_begin(rt, e);
     do {
         if (!rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch))
             rt_fail_at(rt, "%s", batch->why);
         set_scalars(rt, run, &e->at, step);
-    } while (!rt_forward_run(rt, e));
+    } while (!rt_program_run(rt, e));
     ask_for_results(rt, &e->at);
     rt_device_results(rt);
     *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
     *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
-    rt_forward_end(rt);
+    rt_program_end(rt);
     batch->made = 0; /* the program uses the memory of the next batch */
 }
 

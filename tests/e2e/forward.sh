@@ -1,5 +1,5 @@
 #!/bin/sh
-# forward.sh: the forward program computes the loss of the training step. --eval
+# forward.sh: the side program computes the loss of the training step. --eval
 # on the first batch of a file gives the loss of the first step, for plans that
 # store parameters in different ways, and with CUDA programs on the stand-in.
 # CUDA programs sample the text of CPU programs, also under a launcher.

@@ -24,7 +24,7 @@
 #include "codegen/machine.h"
 #include "codegen/target/target.h"
 #include "driver/pipeline.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "report/report.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
@@ -84,8 +84,8 @@ static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
     out_init(&s->kernels, a);
     out_init(&s->header, a);
     for (int k = 0; k < PURPOSES; k++)
-        if (p->forward[k] && forward_differs(p->forward[k]))
-            p->forward[k] = NULL;
+        if (p->side[k] && side_differs(p->side[k]))
+            p->side[k] = NULL;
     kernels_share(p);
     report_plan(&plan, p, t, NULL);
     EmitOptions options = {
@@ -209,8 +209,8 @@ static const char *dangling_name(Arena *a, const Program *p, const Out *report)
             continue;
         ir_walk(p->step, visit_names, &n);
         for (int k = 0; k < PURPOSES; k++)
-            if (p->forward[k])
-                ir_walk(p->forward[k]->step, visit_names, &n);
+            if (p->side[k])
+                ir_walk(p->side[k]->step, visit_names, &n);
         if (!n.found)
             return n.text;
     }

@@ -88,13 +88,13 @@ static const char *check_schedule(const Program *p, Seen *seen)
     return w.fault;
 }
 
-/* The same for a training step and its forward programs. */
+/* The same for a training step and its side programs. */
 static const char *check_schedules(const Program *p, Seen *seen)
 {
     const char *fault = check_schedule(p, seen);
     for (int k = 0; k < PURPOSES && !fault; k++)
-        if (p->forward[k])
-            fault = check_schedule(p->forward[k], seen);
+        if (p->side[k])
+            fault = check_schedule(p->side[k], seen);
     return fault;
 }
 
@@ -276,7 +276,7 @@ static const char *try_seed(uint64_t seed, Target target, Seen *seen,
     random_model(p, &r, data_axes);
     random_pipeline(p, r);
     random_plan(p, &r, data_axes);
-    random_forward(p);
+    random_side(p);
     TargetInfo t = target_info(target, 1);
     t.default_prefetch = (int)rng_below(&r, 4);
     *refused = run_all_passes(p, &t);

@@ -509,11 +509,11 @@ static bool lies_in_segment(const Program *p, const Block *b)
 }
 
 /* The end of the rank's own part of the arena, which is large enough for the
- * forward programs; `own`: what the training step needs. */
+ * side programs; `own`: what the training step needs. */
 static int64_t raised_by_forward(const Program *p, int64_t own)
 {
     for (int k = 0; k < PURPOSES; k++) {
-        const MemoryPlan *m = p->forward[k] ? p->forward[k]->memory : NULL;
+        const MemoryPlan *m = p->side[k] ? p->side[k]->memory : NULL;
         for (int i = 0; m && i < m->nblocks; i++) {
             const Block *b = &m->block[i];
             if (!b->host && !b->shared && b->offset + b->bytes > own)
@@ -588,8 +588,8 @@ static const char *check_plan(const Program *p, const TargetInfo *t)
 {
     const char *fault = check_one(p, t);
     for (int k = 0; k < PURPOSES && !fault; k++)
-        if (p->forward[k])
-            fault = check_one(p->forward[k], t);
+        if (p->side[k])
+            fault = check_one(p->side[k], t);
     return fault;
 }
 
@@ -617,7 +617,7 @@ static SeedResult run_seed(void *context, uint64_t seed)
     uint32_t data_axes = random_mesh(p, &r, NULL);
     random_model(p, &r, data_axes);
     random_plan(p, &r, data_axes);
-    random_forward(p);
+    random_side(p);
     Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
     TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
     const char *fault = run_all_passes(p, &t);

@@ -14,7 +14,7 @@ static const PassInfo passes[] = {
 
 static Program *program(Arena *a, Diag *d, const char *text, const char *mesh,
                         const char *plan, const char *const *define,
-                        bool forward)
+                        bool side)
 {
     enum { MOST = 24 };
     const File *prelude = pdl_parse(
@@ -31,7 +31,7 @@ static Program *program(Arena *a, Diag *d, const char *text, const char *mesh,
     pdl_check(a, d, prelude, file);
     FrontendOptions o = {
         .mesh = mesh, .plan = plan, .define = setting, .ndefines = n,
-        .forward = forward};
+        .side = side};
     return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);
 }
 
@@ -58,8 +58,8 @@ const char *run_all_passes(Program *p, const TargetInfo *t)
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         run_pass(&passes[i], p, t);
         for (int k = 0; k < PURPOSES; k++)
-            if (p->forward[k] && diag_error_count(p->diag) == 0)
-                run_pass(&passes[i], p->forward[k], t);
+            if (p->side[k] && diag_error_count(p->diag) == 0)
+                run_pass(&passes[i], p->side[k], t);
         if (diag_error_count(p->diag) > 0)
             return passes[i].name;
     }

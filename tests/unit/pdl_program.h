@@ -10,11 +10,11 @@
 Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
                      const char *plan, const char *const *define);
 
-/* The same with the model's forward programs. */
+/* The same with the model's side programs. */
 Program *pdl_programs(Arena *a, Diag *d, const char *text, const char *mesh,
                       const char *plan, const char *const *define);
 
-/* Runs every pass, on forward programs too. NULL, or the name of the pass after which p is faulty. */
+/* Runs every pass, on side programs too. NULL, or the name of the pass after which p is faulty. */
 const char *run_all_passes(Program *p, const TargetInfo *t);
 
 #endif

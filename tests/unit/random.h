@@ -171,12 +171,12 @@ const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
  * intact when it is read. NULL, or the overwritten value. */
 const char *check_memory(const Program *p, Interp *in);
 
-/* random_forward.c: gives a random model, before any pass, forward programs for
+/* random_side.c: gives a random model, before any pass, side programs for
  * the loss and for a tensor. */
-void random_forward(Program *p);
-/* Verifies the forward programs of p; once they are partitioned, compares them
+void random_side(Program *p);
+/* Verifies the side programs of p; once they are partitioned, compares them
  * with the reference, and checks their memory plans. NULL, or what is wrong. */
-const char *check_forward_programs(const Program *p, Interp *global, uint64_t seed,
+const char *check_side_programs(const Program *p, Interp *global, uint64_t seed,
                           double tolerance);
 
 #endif

@@ -13,8 +13,8 @@
  * after `matmul` a matmul computes every einsum. If the compiler refuses a plan, which
  * it may, the test takes another seed. A step that computes experts in rounds must give
  * what one gives whose buffers have a row for every choice. Once memory is planned, the program runs
- * next to an arena (random_memory.c). The same holds for the forward programs of
- * the model (random_forward.c). Every seed runs in a separate process, so
+ * next to an arena (random_memory.c). The same holds for the side programs of
+ * the model (random_side.c). Every seed runs in a separate process, so
  * a crash counts as a failure. With --dump a single seed prints its program
  * after every pass.
  */
@@ -239,7 +239,7 @@ static const char *after_pass(Case *c, const TargetInfo *t)
         (c->same && !c->p->memory))
         return NULL;
     error = interpret(c);
-    return error ? error : check_forward_programs(c->p, c->global, c->seed,
+    return error ? error : check_side_programs(c->p, c->global, c->seed,
                                                    tolerance);
 }
 
@@ -248,12 +248,12 @@ static const char *run_passes(Case *c, const TargetInfo *t)
     const char *fault = ir_verify(c->p);
     if (c->p->purpose == FOR_ROUNDS || !c->p->plan.experts.nitems ||
         c->p->plan.experts.item->buffer == 0)
-        random_forward(c->p);
+        random_side(c->p);
     for (int i = 0; i < PASSES && !fault; i++) {
         passes[i].run(c->p, t);
         for (int k = 0; k < PURPOSES; k++)
-            if (c->p->forward[k] && diag_error_count(c->diag) == 0)
-                passes[i].run(c->p->forward[k], t);
+            if (c->p->side[k] && diag_error_count(c->diag) == 0)
+                passes[i].run(c->p->side[k], t);
         c->at = passes[i].name;
         c->p->purpose = FOR_TRAINING; /* the loops of rounds are made */
         fault = after_pass(c, t);

@@ -6,7 +6,7 @@
  * Collective i of a stream in a step has begun if the word is 2 i + 1, and has
  * ended if it is 2 i + 2; 0 means that none has begun. All ranks of a pipeline's
  * stage, and without a pipeline all ranks, enqueue the same collectives in the
- * same order, so one rank's table explains the words of the others. A forward program's collectives continue the numbers of the
+ * same order, so one rank's table explains the words of the others. A side program's collectives continue the numbers of the
  * programs that were enqueued before it.
  *
  * The word is written by a memset node. (cuStreamWriteValue32 is cheaper, but

@@ -61,7 +61,7 @@ void outputs_head(ParcRt *rt)
           .offset = AT_outputs_y_3, .elements = 12}},
     [43] = {.id = "k19_head_add", .kind = "kernel", .phase = "outputs",
           .offset = AT_outputs_y_3, .elements = 12}},
-    "Forward programs (they run between training steps, in the same memory)\n"
+    "Side programs (they run between training steps, in the same memory)\n"
     "  evaluation  4.88 KiB per rank at the peak, 3.58 Kflop per run\n"
     "  outputs     4.62 KiB per rank at the peak, 1.79 Kflop per run\n"
     "              logits f32[4/dp, 6]\n"

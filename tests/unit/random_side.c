@@ -1,17 +1,17 @@
-/* random_forward.c: makes forward programs of a random model, and compares them
+/* random_side.c: makes side programs of a random model, and compares them
  * with the reference after a pass.
  *
- * The random model draws its random numbers in a forward program too: with the
- * same key the loss of the forward program is that of the training step.
+ * The random model draws its random numbers in a side program too: with the
+ * same key the loss of the side program is that of the training step.
  */
 #include "ir/memory.h"
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 #include "tests/unit/random.h"
 
 #include <math.h>
 #include <string.h>
 
-static Program *forward_program(Program *p, Purpose purpose)
+static Program *side_program(Program *p, Purpose purpose)
 {
     Program *f = ir_copy(p);
     f->purpose = purpose;
@@ -63,13 +63,13 @@ static bool output_tensor(Program *f)
     return true;
 }
 
-void random_forward(Program *p)
+void random_side(Program *p)
 {
-    Program *loss = forward_program(p, FOR_LOSS);
-    Program *outputs = forward_program(p, FOR_OUTPUTS);
-    p->forward[FOR_LOSS] = loss;
+    Program *loss = side_program(p, FOR_LOSS);
+    Program *outputs = side_program(p, FOR_OUTPUTS);
+    p->side[FOR_LOSS] = loss;
     if (output_tensor(outputs))
-        p->forward[FOR_OUTPUTS] = outputs;
+        p->side[FOR_OUTPUTS] = outputs;
 }
 
 /* Compares an output, which may be padded, with the value of the same name in
@@ -95,7 +95,7 @@ static const char *compare_tensor(const Program *f, const Output *of,
         if (!(fabs(x[i] - y[at]) <= tolerance * (1 + fabs(x[i]))))
             return arena_printf(f->arena,
                                 "output '%s', element %lld: %.17g, and %.17g "
-                                "in the forward program", of->name,
+                                "in the side program", of->name,
                                 (long long)i, x[i], y[at]);
     }
     return NULL;
@@ -133,27 +133,27 @@ static const char *check_one(Program *f, Interp *global, uint64_t seed,
     return fault;
 }
 
-/* No tensor of a forward program overwrites what the training step keeps. */
+/* No tensor of a side program overwrites what the training step keeps. */
 static const char *check_resident(const Program *f)
 {
     const MemoryPlan *m = f->memory, *t = f->training->memory;
     for (int i = 0; i < m->nblocks; i++) {
         const Block *b = &m->block[i];
         if (!b->training && !b->host && b->offset < t->resident)
-            return arena_printf(f->arena, "block '%s' of the forward program "
+            return arena_printf(f->arena, "block '%s' of the side program "
                                 "overwrites the training step's", b->name);
     }
     if (m->own != t->own || m->extent != t->extent)
         return "the programs have arenas of different sizes";
-    return forward_differs(f);
+    return side_differs(f);
 }
 
-const char *check_forward_programs(const Program *p, Interp *global, uint64_t seed,
+const char *check_side_programs(const Program *p, Interp *global, uint64_t seed,
                           double tolerance)
 {
     const char *fault = NULL;
     for (int k = 0; k < PURPOSES && !fault; k++) {
-        Program *f = p->forward[k];
+        Program *f = p->side[k];
         if (!f)
             continue;
         fault = check_one(f, global, seed, tolerance);

@@ -1,6 +1,6 @@
-/* report_forward.c: prints the forward programs of a plan, as text and as JSON.
+/* report_side.c: prints the side programs of a plan, as text and as JSON.
  *
- *   Forward programs (between training steps, in the same memory)
+ *   Side programs (between training steps, in the same memory)
  *     evaluation  1.31 MiB per rank at the peak, 24.1 Mflop per run
  *                 14 kernels, 5 matmuls, 1 attention
  *                 dp: 4 calls, 98.00 KiB per rank and run
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* The bytes that a forward program needs more than the training step. */
+/* The bytes that a side program needs more than the training step. */
 static int64_t raised(const Program *f)
 {
     int64_t more = f->memory->peak - f->training->memory->peak;
@@ -81,18 +81,18 @@ static void program(Out *o, const Program *f)
     report_traffic(o, f, "", 14, "run");
 }
 
-void report_forward(Out *o, const Program *p)
+void report_side(Out *o, const Program *p)
 {
     bool any = false;
     for (int k = 0; k < PURPOSES; k++) {
-        if (!p->forward[k])
+        if (!p->side[k])
             continue;
         if (!any)
             out_line(o,
-                     "\nForward programs (they run between training steps, in "
+                     "\nSide programs (they run between training steps, in "
                      "the same memory)");
         any = true;
-        program(o, p->forward[k]);
+        program(o, p->side[k]);
     }
 }
 
@@ -134,12 +134,12 @@ static void forward_collectives(Out *o, const Program *f)
 void report_json_forward(Out *o, const Program *p)
 {
     for (int k = 0; k < PURPOSES; k++) {
-        const Program *f = p->forward[k];
+        const Program *f = p->side[k];
         int n;
         if (!f)
             continue;
         const Statement *w = statements_of(f, &n);
-        out(o, "  \"%s\": {\n    ", forward_word(f));
+        out(o, "  \"%s\": {\n    ", program_word(f));
         json_number(o, "peak", f->memory->peak);
         json_number(o, "more", raised(f));
         json_real(o, "flops", program_flops_executed(f));

@@ -1,15 +1,14 @@
-/* forward_program.c: keeps a forward program consistent with its training step.
+/* side_program.c: keeps a side program consistent with its training step.
  *
- * A model is compiled to a training step and to forward programs: FOR_LOSS
- * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch. (FOR_ROUNDS is a
- * second training step, for which the same holds but for its gradients and updates.)
+ * A model is compiled to a training step and to side programs: FOR_LOSS
+ * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch, both without
+ * dropout, gradients and updates; FOR_ROUNDS is the training step with experts in rounds.
  * They run between training steps, on the same ranks and in the same arena, and
- * read the same parameters. Each is a Program of its own, which the frontend
- * lowers without dropout; the pipeline runs every pass on the training step
- * first and then on its forward programs. Most passes need no change: without
- * gradients and updates they have less to do. The exceptions are
+ * read the same parameters. Each is a Program of its own; the pipeline runs every pass
+ * on the training step first and then on its side programs. Most passes need no change.
+ * The exceptions are
  *
- *   autodiff   adds nothing
+ *   autodiff   adds nothing to a program without gradients
  *   storage, share_params, lowp_copies
  *              the training step decides which units stay gathered, which
  *              gathered parameters ranks share, and which casts of parameters
@@ -23,17 +22,17 @@
  *   training  ------------- resident --------------- | one training step
  *   loss      reads parameters and copies           | one evaluation
  *
- * The runtime executes a forward program between two training steps, with a
+ * The runtime executes a side program between two training steps, with a
  * barrier before and after it.
  */
-#include "passes/forward_program.h"
+#include "passes/side_program.h"
 
 #include "ir/analysis/alias.h"
 #include "ir/options.h"
 
 #include <string.h>
 
-const Param *forward_param(const Program *p, const Param *pm)
+const Param *side_param(const Program *p, const Param *pm)
 {
     const Program *t = p->training;
     if (!t)
@@ -47,11 +46,11 @@ const Param *forward_param(const Program *p, const Param *pm)
     return at < 0 ? NULL : &t->param.at[at];
 }
 
-void forward_follow(Program *p)
+void side_follow(Program *p)
 {
     for (int i = 0; p->training && i < p->param.n; i++) {
         Param *pm = &p->param.at[i];
-        const Param *of = forward_param(p, pm);
+        const Param *of = side_param(p, pm);
         if (!of)
             continue;
         pm->gathered = of->gathered;
@@ -71,7 +70,7 @@ static bool same_storage(const Program *p, const Param *a, const Param *b)
            !memcmp(a->pad, b->pad, sizeof a->pad) && (!at || at->block >= 0);
 }
 
-const char *forward_differs(const Program *p)
+const char *side_differs(const Program *p)
 {
     const Mesh *m = &p->mesh, *of = &p->training->mesh;
     bool same = m->n == of->n;
@@ -80,7 +79,7 @@ const char *forward_differs(const Program *p)
     if (!same)
         return "the mesh";
     for (int i = 0; i < p->param.n; i++) {
-        const Param *pm = &p->param.at[i], *t = forward_param(p, pm);
+        const Param *pm = &p->param.at[i], *t = side_param(p, pm);
         if (!t || !same_storage(p, pm, t))
             return pm->name;
     }
@@ -96,11 +95,11 @@ static void refuse_rounds(Program *p, const char *what)
               option_name(OPTION_buffer), clause_name(CL_EXPERT_PARALLEL));
 }
 
-void forward_drop(Program *p)
+void side_drop(Program *p)
 {
     for (int k = 0; k < PURPOSES; k++) {
         const char *what =
-            p->forward[k] ? forward_differs(p->forward[k]) : NULL;
+            p->side[k] ? side_differs(p->side[k]) : NULL;
         if (!what)
             continue;
         if (k == FOR_ROUNDS) {
@@ -111,9 +110,9 @@ void forward_drop(Program *p)
                   "the program has no %s: '%s' would have another layout there "
                   "than in the training step",
                   k == FOR_LOSS ? "--val and --eval" : "--sample", what);
-        p->forward[k] = NULL;
+        p->side[k] = NULL;
     }
-    const Program *f = p->forward[FOR_OUTPUTS];
-    if (f && f->repeats && f->repeats != p && !p->forward[FOR_LOSS])
-        p->forward[FOR_OUTPUTS] = NULL; /* a part of the dropped program */
+    const Program *f = p->side[FOR_OUTPUTS];
+    if (f && f->repeats && f->repeats != p && !p->side[FOR_LOSS])
+        p->side[FOR_OUTPUTS] = NULL; /* a part of the dropped program */
 }

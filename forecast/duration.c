@@ -310,6 +310,17 @@ double send_seconds(const Machine *m, int64_t bytes, bool between)
     return machine_value(m, node_base) + hop + (double)bytes / link_rate(m, between);
 }
 
+/* An all-to-all of `all` ranks: a rank sends an equal part of its bytes to each. Those for
+ * other nodes leave on its own NIC, beside those of its node. NCCL begins with the ranks of
+ * one node after another. */
+static double exchange_seconds(const Machine *m, int64_t nodes, double inside, double between)
+{
+    double hops = nodes > 1 ? (double)(nodes - 1) * machine_value(m, node_nic_hop)
+                            : machine_value(m, node_hop);
+    return machine_value(m, node_base) + hops +
+           fmax(inside / link_rate(m, false), between / link_rate(m, true));
+}
+
 static void collective_work(const Program *p, const Machine *m, const CollectiveInfo *c,
                             Work *w)
 {
@@ -317,6 +328,13 @@ static void collective_work(const Program *p, const Machine *m, const Collective
     int64_t nodes = (c->group_size + ranks - 1) / ranks;
     double bytes = (double)c->bytes;
     bool shift = c->op->kind == OP_shift; /* each rank sends to one */
+    bool exchange = c->op->kind == OP_all_to_all;
+    double each = bytes / (double)c->group_size;
+    double received = shift ? bytes : bytes - each;
+    /* A ring leaves the node on the NICs of all its ranks. */
+    double inside = exchange ? each * (double)(ranks - 1) : received;
+    double between = exchange ? each * (double)(c->group_size - ranks)
+                              : received / (double)ranks;
     const MachineCollective *row = collective_row(m, c->kind, nodes, ranks);
     if (row) {
         w->seconds = row->start.value + row->fill.value * sqrt(bytes) +
@@ -324,22 +342,20 @@ static void collective_work(const Program *p, const Machine *m, const Collective
         w->blocks = row->blocks.value;
         w->spread = row->rate.spread;
     } else {
-        w->seconds = shift ? send_seconds(m, c->bytes, nodes > 1)
-                           : ring_seconds(m, c->kind, nodes, ranks, bytes);
+        w->seconds = shift      ? send_seconds(m, c->bytes, nodes > 1)
+                     : exchange ? exchange_seconds(m, nodes, inside, between)
+                                : ring_seconds(m, c->kind, nodes, ranks, bytes);
         w->blocks = machine_value(m, node_blocks);
         w->spread = nodes > 1 ? machine_spread(m, node_nic) : machine_spread(m, node_link);
     }
-    double rest = (double)(c->group_size - 1) / (double)c->group_size;
-    double received = shift ? bytes : bytes * rest;
     bool gathers = shift || strcmp(c->kind, "all_gather") == 0; /* copies, sums nothing */
     double moved = received * (gathers ? machine_value(m, contention_gather)
                                        : machine_value(m, contention_reduce));
     if (machine_is_cpu(m))
         return; /* a rank does one thing at a time */
     w->use[RESOURCE_MEMORY] = moved / w->seconds / memory_rate(m);
-    w->use[RESOURCE_LINK] = ranks > 1 ? received / w->seconds / link_rate(m, false) : 0;
-    w->use[RESOURCE_NIC] =
-        nodes > 1 ? received / (double)ranks / w->seconds / link_rate(m, true) : 0;
+    w->use[RESOURCE_LINK] = ranks > 1 ? inside / w->seconds / link_rate(m, false) : 0;
+    w->use[RESOURCE_NIC] = nodes > 1 ? between / w->seconds / link_rate(m, true) : 0;
 }
 
 /* ---- statements ---------------------------------------------------------- */

@@ -372,15 +372,18 @@ Result ncclGroupEnd(void)
     return r;
 }
 
+/* NCCL would run groups of two streams in the order of issue: parc's programs have a
+ * communicator for each stream. */
 static Group *group_of(Comm *c, CuStream stream)
 {
+    if (c->stream && c->stream != stream) {
+        refuse(INVALID_USAGE, "a communicator is used on two streams");
+        return NULL;
+    }
+    c->stream = stream;
     for (int i = 0; i < nccl.ngroups; i++)
-        if (nccl.group[i].comm == c) {
-            if (nccl.group[i].stream == stream)
-                return &nccl.group[i];
-            refuse(INVALID_USAGE, "a group uses a communicator on two streams");
-            return NULL;
-        }
+        if (nccl.group[i].comm == c)
+            return &nccl.group[i];
     if (nccl.ngroups == MAX_GROUP) {
         refuse(INVALID_USAGE, "more than 64 communicators in a group");
         return NULL;

@@ -13,6 +13,7 @@ struct Comm {
     uint64_t queued, begun, splits; /* numbers of groups, and of splits */
     uint64_t collectives; /* of the groups, those that are no message */
     _Atomic Result error;
+    CuStream stream; /* of all its groups; NULL: it has queued none */
     bool waits; /* calls block until the other ranks have joined */
     void *own;  /* its allocation of device memory */
     void *of_kind[NCCL_KINDS]; /* the same for each kind of call */

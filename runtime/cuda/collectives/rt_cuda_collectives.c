@@ -52,11 +52,10 @@ static const char *name_of(const Work *w)
 static Work begin_work(ParcRt *rt, int id, uint32_t axes)
 {
     RtDevice *d = rt->device;
-    const int8_t *streams = rt->model->collective_stream;
     Work w = {.rt = rt, .group = &rt->group[axes], .id = id,
-              .stream = streams ? streams[id] : PARC_COMPUTE};
+              .stream = rt_nccl_stream(rt, id)};
     w.queue = d->stream[w.stream];
-    w.comm = w.group->n > 1 ? d->comms->comm[axes] : NULL;
+    w.comm = w.group->n > 1 ? rt_nccl_comm(rt, axes, w.stream) : NULL;
     atomic_store(&rt->world->status[rt->rank].collective, id);
     if (w.comm)
         rt_cuda_progress_begin(rt, w.stream, id);

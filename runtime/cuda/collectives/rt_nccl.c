@@ -1,10 +1,12 @@
-/* rt_nccl.c: creates one communicator for each set of axes, and registers the
- * arena as a window of each.
+/* rt_nccl.c: creates one communicator for each set of axes and stream, and registers
+ * the arena as a window of each.
  *
  * Rank 0 creates an id, all ranks join a communicator of the whole mesh and
- * split it for each set of axes, in ascending order of the masks. A split is a
- * collective, so all ranks need the same order. A set that covers the whole
- * mesh uses the first communicator.
+ * split it for each set of axes and stream, in the order of the model's collectives. A
+ * split is a collective, so all ranks need the same order. The first set that covers the
+ * whole mesh uses the first communicator. NCCL runs the collectives of a communicator in
+ * the order of issue: with one for two streams, exchanges of tokens would wait for gathers
+ * of units over the same axes.
  *
  * Two streams cannot deadlock. Every rank issues the same collectives in the
  * same order, that of train.c's statements, and a graph replays it. But two
@@ -12,8 +14,6 @@
  * different orders. A collective's kernel has at most a quarter as many blocks
  * as the device has multiprocessors (config_of), and no other kernel waits for
  * a peer. Hence the kernels of two streams always fit on a device together.
- * Collectives of one communicator on two streams (exchanges of a context and
- * gathers of units over the same axis) run in the order of issue: NCCL orders them.
  * The limit serves no other purpose: on a GPU with 132 multiprocessors it is
  * NCCL's own default, 32 blocks. NCCL_MAX_CTAS leaves more multiprocessors to
  * the matmuls that run at the same time.
@@ -105,61 +105,82 @@ static bool is_world(const ParcRt *rt, const RtGroup *g)
 }
 
 /* The first rank of a group is the group's color. */
-static void split_comm(ParcRt *rt, uint32_t axes)
+static NcclComm split_comm(ParcRt *rt, const RtGroup *g, bool world_is_used)
 {
     CudaComms *c = rt->device->comms;
-    const RtGroup *g = &rt->group[axes];
-    if (is_world(rt, g)) {
-        c->comm[axes] = c->world;
-    } else if (g->n > 1) {
-        NcclConfig config = config_of(rt);
-        NCCL(rt, RT_AT_START,
-             ncclCommSplit(c->world, g->member[0], g->index, &c->comm[axes],
-                           &config));
-    }
+    NcclComm comm = NULL;
+    if (is_world(rt, g) && !world_is_used)
+        return c->world;
+    NcclConfig config = config_of(rt);
+    NCCL(rt, RT_AT_START,
+         ncclCommSplit(c->world, g->member[0], g->index, &comm, &config));
+    return comm;
+}
+
+NcclComm rt_nccl_comm(const ParcRt *rt, uint32_t axes, int stream)
+{
+    const CudaComms *c = rt->device->comms;
+    for (int i = 0; c && i < c->n; i++)
+        if (c->at[i].axes == axes && c->at[i].stream == stream)
+            return c->at[i].comm;
+    return NULL;
+}
+
+/* Adds the communicator of a collective, if no earlier one has added it. */
+static void add_comm(ParcRt *rt, uint32_t axes, int stream)
+{
+    CudaComms *c = rt->device->comms;
+    bool world_is_used = false;
+    if (rt_nccl_comm(rt, axes, stream))
+        return;
+    for (int i = 0; i < c->n; i++)
+        world_is_used |= c->at[i].comm == c->world;
+    NcclComm comm = split_comm(rt, &rt->group[axes], world_is_used);
+    c->at[c->n++] = (CudaComm){.axes = axes, .stream = stream, .comm = comm};
 }
 
 /* Runs collectives in place over `n` elements per rank; all ranks of the
  * communicator call it. */
-static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *buffer,
-                     size_t n)
+static void use_once(ParcRt *rt, const CudaComm *c, float *buffer, size_t n)
 {
-    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    CuStream queue = rt->device->stream[c->stream];
+    const RtGroup *g = &rt->group[c->axes];
     float *own = buffer + (size_t)g->index * n;
     NCCL(rt, RT_AT_START,
          ncclAllReduce(buffer, buffer, n * (size_t)g->n, RT_NCCL_F32,
-                       RT_NCCL_SUM, comm, queue));
+                       RT_NCCL_SUM, c->comm, queue));
     NCCL(rt, RT_AT_START,
-         ncclReduceScatter(buffer, own, n, RT_NCCL_F32, RT_NCCL_SUM, comm,
+         ncclReduceScatter(buffer, own, n, RT_NCCL_F32, RT_NCCL_SUM, c->comm,
                            queue));
     NCCL(rt, RT_AT_START,
-         ncclAllGather(own, buffer, n, RT_NCCL_F32, comm, queue));
+         ncclAllGather(own, buffer, n, RT_NCCL_F32, c->comm, queue));
 }
 
 /* Runs an all-to-all over `n` elements per pair of ranks. NCCL connects peers
  * for messages at the first of them. */
-static void exchange_once(ParcRt *rt, NcclComm comm, const RtGroup *g,
-                          float *buffer, size_t n)
+static void exchange_once(ParcRt *rt, const CudaComm *c, float *buffer, size_t n)
 {
-    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    CuStream queue = rt->device->stream[c->stream];
+    const RtGroup *g = &rt->group[c->axes];
     float *to = buffer + n * (size_t)g->n;
     NCCL(rt, RT_AT_START, ncclGroupStart());
     for (int j = 0; j < g->n; j++) {
         NCCL(rt, RT_AT_START, ncclSend(buffer + n * (size_t)j, n, RT_NCCL_F32,
-                                       j, comm, queue));
+                                       j, c->comm, queue));
         NCCL(rt, RT_AT_START, ncclRecv(to + n * (size_t)j, n, RT_NCCL_F32, j,
-                                       comm, queue));
+                                       c->comm, queue));
     }
     NCCL(rt, RT_AT_START, ncclGroupEnd());
 }
 
 /* Whether an all-to-all of the model, "aa7 …", or transfers of its pipeline use the
- * group. */
-static bool exchanges(const ParcModel *m, uint32_t axes)
+ * communicator. */
+static bool exchanges(const ParcRt *rt, const CudaComm *comm)
 {
+    const ParcModel *m = rt->model;
     for (int i = 0; i < m->ncollectives; i++)
-        if (m->collective_axes[i] == axes &&
-            (axes == m->pipeline || strncmp(m->collective[i], "aa", 2) == 0))
+        if (m->collective_axes[i] == comm->axes && rt_nccl_stream(rt, i) == comm->stream &&
+            (comm->axes == m->pipeline || strncmp(m->collective[i], "aa", 2) == 0))
             return true;
     return false;
 }
@@ -196,19 +217,16 @@ static void warm_up(ParcRt *rt)
     all = all ? all : ranks;
     CU(rt, cuMemAlloc(&at, all * sizeof(float)));
     CU(rt, cuMemsetD8Async(at, 0, all * sizeof(float), queue));
-    for (uint32_t axes = 0; axes < 1u << rt->model->naxes; axes++) {
-        const RtGroup *g = &rt->group[axes];
-        size_t ranks_here = (size_t)g->n;
-        if (c->comm[axes]) {
-            float *buffer = (float *)(uintptr_t)at;
-            use_once(rt, c->comm[axes], g, buffer, 1);
-            use_once(rt, c->comm[axes], g, buffer, all / ranks_here);
-            if (exchanges(rt->model, axes))
-                exchange_once(rt, c->comm[axes], g, buffer,
-                              all / ranks_here / 2);
-        }
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the memory of the first collectives");
+    for (int i = 0; i < c->n; i++) {
+        size_t ranks_here = (size_t)rt->group[c->at[i].axes].n;
+        float *buffer = (float *)(uintptr_t)at;
+        use_once(rt, &c->at[i], buffer, 1);
+        use_once(rt, &c->at[i], buffer, all / ranks_here);
+        if (exchanges(rt, &c->at[i]))
+            exchange_once(rt, &c->at[i], buffer, all / ranks_here / 2);
+        rt_cuda_wait_stream(rt, c->at[i].stream, "the first collectives");
     }
-    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the first collectives");
     CU(rt, cuMemFree(at));
 }
 
@@ -246,13 +264,9 @@ static bool graph_sets_host(ParcRt *rt)
 void rt_nccl_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
-    bool used[RT_GROUPS] = {false};
     bool any = false;
-    for (int i = 0; i < m->ncollectives; i++) {
-        uint32_t axes = m->collective_axes[i];
-        used[axes] = rt->group[axes].n > 1;
-        any |= used[axes];
-    }
+    for (int i = 0; i < m->ncollectives; i++)
+        any |= rt->group[m->collective_axes[i]].n > 1;
     if (!any)
         return;
     bool relayed = !rt->device->mode.eager && !graph_sets_host(rt);
@@ -260,9 +274,10 @@ void rt_nccl_open(ParcRt *rt)
     open_library(rt);
     rt_cuda_progress_open(rt, relayed);
     join_world(rt);
-    for (uint32_t axes = 0; axes < 1u << rt->model->naxes; axes++)
-        if (used[axes])
-            split_comm(rt, axes);
+    rt->device->comms->at = rt_allocate((size_t)m->ncollectives * sizeof(CudaComm));
+    for (int i = 0; i < m->ncollectives; i++)
+        if (rt->group[m->collective_axes[i]].n > 1)
+            add_comm(rt, m->collective_axes[i], rt_nccl_stream(rt, i));
     warm_up(rt);
 }
 
@@ -303,26 +318,24 @@ void rt_nccl_register(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     CudaComms *c = d->comms;
-    for (int i = 0; c && c->owns_arena && i < 1 << rt->model->naxes; i++) {
-        if (!c->comm[i])
-            continue;
+    for (int i = 0; c && c->owns_arena && i < c->n; i++) {
         /* On failure the communicator uses NCCL's own buffers. */
+        CudaComm *m = &c->at[i];
         NcclResult r = c->call.ncclCommWindowRegister(
-            c->comm[i], (void *)(uintptr_t)d->arena,
-            (size_t)rt->model->arena_bytes, &c->window[i],
-            RT_NCCL_WINDOW_SYMMETRIC);
-        c->window[i] = r == RT_NCCL_SUCCESS ? c->window[i] : NULL;
-        c->nwindows += c->window[i] != NULL;
+            m->comm, (void *)(uintptr_t)d->arena, (size_t)rt->model->arena_bytes,
+            &m->window, RT_NCCL_WINDOW_SYMMETRIC);
+        m->window = r == RT_NCCL_SUCCESS ? m->window : NULL;
+        c->nwindows += m->window != NULL;
     }
 }
 
 void rt_nccl_unregister(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < 1 << rt->model->naxes; i++)
-        if (c->window[i]) {
-            c->call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
-            c->window[i] = NULL;
+    for (int i = 0; c && i < c->n; i++)
+        if (c->at[i].window) {
+            c->call.ncclCommWindowDeregister(c->at[i].comm, c->at[i].window);
+            c->at[i].window = NULL;
         }
 }
 
@@ -342,11 +355,12 @@ void rt_nccl_close(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     if (!c)
         return;
-    for (int i = 0; i < 1 << rt->model->naxes; i++)
-        if (c->comm[i] && c->comm[i] != c->world)
-            NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].comm != c->world)
+            NCCL(rt, RT_AT_END, ncclCommDestroy(c->at[i].comm));
     NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
     rt_cuda_progress_close(rt);
+    free(c->at);
     free(c);
     rt->device->comms = NULL;
 }

@@ -80,9 +80,9 @@ static void abort_all(ParcRt *rt)
     CudaComms *c = rt->device->comms;
     signal(SIGALRM, SIG_DFL);
     alarm(ABORT_SECONDS);
-    for (int i = 0; i < 1 << rt->model->naxes; i++)
-        if (c->comm[i] && c->comm[i] != c->world)
-            c->call.ncclCommAbort(c->comm[i]);
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].comm && c->at[i].comm != c->world)
+            c->call.ncclCommAbort(c->at[i].comm);
     if (c->world)
         c->call.ncclCommAbort(c->world);
 }
@@ -102,14 +102,13 @@ void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call)
 void rt_nccl_watch(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
-    for (int i = 0; c && i < 1 << rt->model->naxes; i++) {
+    for (int i = 0; c && i < c->n; i++) {
         NcclResult error = RT_NCCL_SUCCESS;
-        if (!c->comm[i] ||
-            (c->call.ncclCommGetAsyncError(c->comm[i], &error) ==
-                 RT_NCCL_SUCCESS &&
-             (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS)))
+        NcclComm comm = c->at[i].comm;
+        if (c->call.ncclCommGetAsyncError(comm, &error) == RT_NCCL_SUCCESS &&
+            (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS))
             continue;
-        const char *more = c->call.ncclGetLastError(c->comm[i]);
+        const char *more = c->call.ncclGetLastError(comm);
         RtStatus *own = &rt->world->status[rt->rank];
         abort_all(rt);
         rt_fail(rt,

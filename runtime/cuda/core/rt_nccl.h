@@ -31,15 +31,33 @@ typedef struct CudaProgress {
                                 written */
 } CudaProgress;
 
+/* The communicator of a set of axes on a stream. Collectives of one communicator run one
+ * after another, so those of two streams need two. */
+typedef struct CudaComm {
+    uint32_t axes;
+    int stream;
+    NcclComm comm;
+    NcclWindow window; /* of the arena; NULL: none */
+} CudaComm;
+
 typedef struct CudaComms {
     CudaNccl call;
-    NcclComm comm[RT_GROUPS]; /* by mask of mesh axes; NULL: not used */
-    NcclComm world;           /* parent of the others; may be one of them */
+    CudaComm *at;
+    int n;
+    NcclComm world; /* parent of the others; may be one of them */
     CudaProgress progress;
-    NcclWindow window[RT_GROUPS]; /* windows of the arena; NULL: none */
     int nwindows;
     bool owns_arena; /* ncclMemAlloc has allocated it */
 } CudaComms;
+
+/* The stream on which a collective runs. */
+static inline int rt_nccl_stream(const ParcRt *rt, int id)
+{
+    const int8_t *streams = rt->model->collective_stream;
+    return streams ? streams[id] : PARC_COMPUTE;
+}
+/* The communicator of the axes on a stream; NULL: the group has one rank. */
+NcclComm rt_nccl_comm(const ParcRt *rt, uint32_t axes, int stream);
 
 /* Calls NCCL; ends the run with a message on failure. */
 #define NCCL(rt, id, call_) \
@@ -47,7 +65,7 @@ typedef struct CudaComms {
 void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call);
 
 /* Creates the communicators of all sets of axes that the model's collectives
- * use. All ranks call it; a run of one rank needs no library. */
+ * use, by stream. All ranks call it; a run of one rank needs no library. */
 void rt_nccl_open(ParcRt *rt);
 void rt_nccl_close(ParcRt *rt);
 /* Called while the host waits: ends the run if a communicator has failed. */

@@ -93,8 +93,6 @@ typedef struct Option {
     const char *example;      /* a value, for messages */
     const char *see;          /* a heading of docs/pdl.md, or NULL */
     const char *help;
-    const char *instead;      /* parc does not support it yet: what parc has
-                               * instead; else NULL */
 } Option;
 
 typedef enum OptionName {
@@ -130,7 +128,7 @@ typedef struct ClauseInfo {
  */
 static inline bool option_is_usable(const Option *o)
 {
-    return !o->selects && !o->instead;
+    return !o->selects;
 }
 
 extern const Option option_rows[OPTIONS];

@@ -267,16 +267,12 @@ bool option_read(Lower *l, const Option *o, const Expr *e, void *to)
 
 /* ---- the options of an item ----------------------------------------------- */
 
-static void refuse(Lower *l, ClauseKind clause, const Arg *arg, const Option *o)
+static void refuse(Lower *l, ClauseKind clause, const Arg *arg)
 {
     OptionScope scope = clause_rows[clause].scope;
     if (scope == NO_OPTIONS) {
         diag_error(l->diag, arg->name_loc, "%s has no options",
                    clause_name(clause));
-    } else if (o && o->instead) {
-        diag_error(l->diag, arg->name_loc, "the option '%s' of %s is not "
-                   "supported yet", o->name, clause_name(clause));
-        diag_help(l->diag, "%s", o->instead);
     } else {
         diag_error(l->diag, arg->name_loc, "%s has no option '%s'",
                    clause_name(clause), arg->name);
@@ -295,7 +291,7 @@ void options_read(Lower *l, ClauseKind clause, const Item *item, void *to,
         const Option *o =
             scope == NO_OPTIONS ? NULL : option_find(scope, arg->name);
         if (!o || !option_is_usable(o)) {
-            refuse(l, clause, arg, o);
+            refuse(l, clause, arg);
             continue;
         }
         const Arg **at = &given->at[o - option_rows];

@@ -229,8 +229,23 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
     vec_push(l->arena, &l->planned, planned);
 }
 
+/* Warns of a clause that needs items to have an effect, and has none. */
+static void check_empty(Lower *l, const Clause *c)
+{
+    static const bool idle[CLAUSES] = {[CL_FULLY_SHARD] = true, [CL_CHECKPOINT] = true,
+                                       [CL_FREEZE] = true, [CL_OFFLOAD] = true};
+    if (c->nitems > 0 || !idle[c->kind])
+        return;
+    diag_warning(l->diag, c->loc, "%s names nothing, so that it has no effect",
+                 clause_name(c->kind));
+    const char *axis = c->naxes ? arena_printf(l->arena, " %s", c->axis[0].name) : "";
+    diag_help(l->diag, "such as '%s%s { %s }'", clause_name(c->kind), axis,
+              c->kind == CL_OFFLOAD ? "optimizer" : "layers.*");
+}
+
 static void read_clause(Lower *l, const PlanDecl *p, const Clause *c)
 {
+    check_empty(l, c);
     int n = 0; /* axes that split the batch */
     for (int i = 0; i < c->naxes; i++) {
         read_axis(l, p, &c->axis[i]);

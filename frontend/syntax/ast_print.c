@@ -356,6 +356,12 @@ static void paths(Out *o, const Path *list, int n)
     put(o, n > 1 ? "[%l]" : "%l", LIST(list, n, path));
 }
 
+static void stage_item(Out *o, const void *node)
+{
+    const StageItem *s = node;
+    paths(o, s->path, s->npaths);
+}
+
 /* `width`: of the modules' column; 0: without columns. */
 static void print_item(Out *o, const Item *it, size_t width)
 {
@@ -371,6 +377,9 @@ static void print_item(Out *o, const Item *it, size_t width)
         put(o, it->nargs ? "%s(%l)" : "%s", it->style,
             LIST(it->arg, it->nargs, style_arg));
     }
+    if (it->nstages)
+        put(o, it->noptions ? "%s=[%l], " : "%s=[%l]", option_name(OPTION_split),
+            LIST(it->stage, it->nstages, stage_item));
     bool of_clause = !it->npaths && !it->class_name && !it->min_params;
     if (it->noptions)
         put(o, of_clause ? "%l" : ": %l", LIST(it->option, it->noptions, arg));

@@ -209,6 +209,33 @@ static bool brace_follows(const Parser *p)
     return at < p->size && p->text[at] == '{';
 }
 
+/* Whether the line has the word, and no other, before the token. */
+static bool follows_word(const Parser *p, const char *word)
+{
+    size_t end = p->token_begin, n = strlen(word);
+    while (end > 0 && (p->text[end - 1] == ' ' || p->text[end - 1] == '\t'))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && p->text[begin - 1] != '\n')
+        begin--;
+    while (begin < end && isspace((unsigned char)p->text[begin]))
+        begin++;
+    return end - begin == n && memcmp(p->text + begin, word, n) == 0;
+}
+
+/* "state w[4] = zeros" in a forward: these words begin members of a module. */
+static bool help_member(Parser *p, const char *const *expected, int n)
+{
+    static const char *const members[] = {"param", "buffer", "state", "tie"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (expects(expected, n, "'='") && follows_word(p, members[i])) {
+            diag_help(p->diag, "'%s' declares a member of the module: write it beside "
+                      "'forward', not in it", members[i]);
+            return true;
+        }
+    return false;
+}
+
 /* Suggests a correction for a common mistake. */
 static void give_help(Parser *p, const char *name, const char *const *expected,
                       int n)
@@ -217,7 +244,7 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     char before = p->token_begin > 0 ? p->text[p->token_begin - 1] : 0;
     char after = p->offset < p->size ? p->text[p->offset] : 0;
     const char *foreign = foreign_syntax(p);
-    if (help_foreign(p))
+    if (help_foreign(p) || help_member(p, expected, n))
         return;
     if (p->defining && expects(expected, n, "'='")) {
         diag_help(p->diag, "write -D NAME=VALUE");

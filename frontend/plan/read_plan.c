@@ -172,6 +172,12 @@ static void read_context(Lower *l, const Clause *c, const Item *item, Context *t
     options_read(l, CL_CONTEXT, item, to, &given);
 }
 
+static void help_offload(Lower *l)
+{
+    diag_help(l->diag, "write 'offload { optimizer, parameters }', or one of "
+              "them");
+}
+
 /* An item of `offload` is a word. */
 static uint32_t read_offload(Lower *l, const Item *item)
 {
@@ -184,8 +190,7 @@ static uint32_t read_offload(Lower *l, const Item *item)
     diag_error(l->diag, item->loc, "this cannot be offloaded");
     if (text)
         names_suggest(l->diag, &names, text);
-    diag_help(l->diag, "write 'offload { optimizer, parameters }', or one of "
-              "them");
+    help_offload(l);
     return 0;
 }
 
@@ -238,9 +243,12 @@ static void check_empty(Lower *l, const Clause *c)
         return;
     diag_warning(l->diag, c->loc, "%s names nothing, so that it has no effect",
                  clause_name(c->kind));
-    const char *axis = c->naxes ? arena_printf(l->arena, " %s", c->axis[0].name) : "";
-    diag_help(l->diag, "such as '%s%s { %s }'", clause_name(c->kind), axis,
-              c->kind == CL_OFFLOAD ? "optimizer" : "layers.*");
+    if (c->kind == CL_OFFLOAD)
+        help_offload(l);
+    else if (c->naxes)
+        diag_help(l->diag, "such as '%s %s { layers.* }'", clause_name(c->kind), c->axis[0].name);
+    else
+        diag_help(l->diag, "such as '%s { layers.* }'", clause_name(c->kind));
 }
 
 static void read_clause(Lower *l, const PlanDecl *p, const Clause *c)

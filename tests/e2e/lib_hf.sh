@@ -12,8 +12,9 @@ hf_steps() {
     esac
 }
 
-# hf_compile MODEL OUT MESH [CONFIG [FILE]]: compiles examples/X.pdl, for the model hf_X, or
-# another FILE, without clipping and schedule, at a small size or at that of a config.json.
+# hf_compile MODEL OUT MESH [CONFIG [FILE [OPTIONS…]]]: compiles examples/X.pdl, for the model
+# hf_X, or another FILE, without clipping and schedule, at a small size or at that of a
+# config.json.
 hf_compile() {
     file=$root/examples/${1#hf_}.pdl
     options="-D batch=8 -D seq=32 -D precision=f32 --threads 1"
@@ -32,8 +33,11 @@ hf_compile() {
     *) sizes="$sizes -D n_kv_heads=2 -D hidden=128 -D max_seq=64 -D head_dim=32" ;;
     esac
     [ -z "${4:-}" ] || sizes=
+    mesh=$3 out=$2 config=${4:-} file=${5:-$file}
+    shift $(($# < 5 ? $# : 5))
     # shellcheck disable=SC2086
-    "$PARC" "${5:-$file}" --mesh "$3" --target cpu $options ${4:+--config "$4"} $sizes -o "$2"
+    "$PARC" "$file" --mesh "$mesh" --target cpu $options ${config:+--config "$config"} $sizes \
+        -o "$out" "$@"
 }
 
 # hf_weights MODEL DIRECTORY: writes the sharded model DIRECTORY/made, in bf16, with

@@ -31,22 +31,53 @@ evaluated() {
     "$1/train" --init "$2" --eval --val "bytes:$text" --val-steps 3 \
         2>"$work/err" | jq .val_loss
 }
-# routes MODEL DIRECTORY STEPS RUN: in each step the tokens choose transformers' experts.
+# Meshes and plans on which tokens choose transformers' experts: MESH PLAN OPTIONS…. The plans
+# are the examples' own, and those of routing_plans.pdl.
+routing_meshes="1x1 tp_fsdp
+2x2 tp_fsdp
+1x2 gathered
+1x2 exchanged
+1x4 exchanged
+2x2 exchanged -D accumulate=2
+2x2 tensor
+2x2 sequences
+2x2 stages -D accumulate=2"
+
+# routes MODEL DIRECTORY STEPS MESH PLAN OPTIONS…: trains, and writes the choices of each step.
 routes() {
-    mkdir -p "$4/routing" &&
-        torch_routing model "$root/examples/${1#hf_}.pdl" "$root/frontend/prelude.pdl" \
-            "$4/routing.pdl" &&
-        hf_compile "$1" "$4/routes" "$mesh" "" "$4/routing.pdl" &&
-        "$4/routes" --steps $(($3 - 1)) --init "$2/before" --data "bytes:$text" \
-            --save "$4/saved" --save-every 1 || return 1
-    torch_routing batches "$text" "$3" "$4/routing" && from="--init $2/before"
-    for step in $(seq 0 $(($3 - 1))); do
+    model=$1 dir=$2 steps=$3 mesh=$4 plan=$5
+    run=$dir/routing/$mesh-$plan
+    runs="$runs $run"
+    shift 5
+    mkdir "$run" &&
+        hf_compile "$model" "$run/train" "$mesh" "" "$dir/routing/model.pdl" --plan "$plan" "$@" &&
+        "$run/train" --steps $((steps - 1)) --init "$dir/before" --data "bytes:$text" \
+            --save "$run/saved" --save-every 1 || return 1
+    from="--init $dir/before"
+    for step in $(seq 0 $((steps - 1))); do
         # shellcheck disable=SC2086
-        "$4/routes" $from --data "bytes:$4/routing/$step" \
-            --predict "$4/routing/$step.safetensors" || return 1
-        from="--resume $4/saved/step-$(printf %08d $((step + 1)))"
+        "$run/train" $from --data "bytes:$dir/routing/$step" \
+            --predict "$run/$step.safetensors" || return 1
+        from="--resume $run/saved/step-$(printf %08d $((step + 1)))"
     done
-    torch_routing check "$2/before" "$text" "$3" "$4/routing"
+}
+# all_routes MODEL DIRECTORY STEPS: in each step and on all meshes the tokens choose
+# transformers' experts.
+all_routes() {
+    made=$2/routing/example.pdl runs=
+    mkdir "$2/routing" &&
+        torch_routing model "$root/examples/${1#hf_}.pdl" "$root/frontend/prelude.pdl" "$made" &&
+        cat "$made" "$root/tests/torch/routing_plans.pdl" >"$2/routing/model.pdl"
+    check "$1: transformers' choices of experts" torch_routing record "$2/before" "$text" "$3" \
+        "$2/routing"
+    echo "$routing_meshes" >"$work/meshes"
+    while read -r row; do
+        # shellcheck disable=SC2086
+        check "$1 $row chooses experts" routes "$1" "$2" "$3" $row
+    done <"$work/meshes"
+    # shellcheck disable=SC2086
+    check "$1: they are transformers'" torch_routing check "$2/routing" $runs
+    grep ' equal experts$' "$work/check.log" | sed 's/.*routing.//'
 }
 # configured MODEL DIRECTORY: compiled with the configuration that transformers wrote, the
 # model has the losses of the one with these sizes.
@@ -81,13 +112,10 @@ for which in ${*:-$hf_models}; do
         check "$which $mesh is transformers'" torch check "$at/before" \
             "$run/after" "$text" "$steps" "$run/log"
         tail -1 "$work/check.log"
-        case $which in *mixtral | *moe)
-            check "$which $mesh chooses transformers' experts" routes "$which" "$at" "$steps" "$run"
-            tail -1 "$work/check.log" ;;
-        esac
         check "$which $mesh samples" sampled "$run" "$at"
         check "$which $mesh evaluates" torch eval "$at/before" "$text" 3 \
             "$(evaluated "$run" "$at/before")"
     done
+    case $which in *mixtral | *moe) all_routes "$which" "$at" "$steps" ;; esac
 done
 finish

@@ -54,6 +54,8 @@ void rt_program_init(ParcRt *rt)
 void rt_program_begin(ParcRt *rt, const ParcProgram *e)
 {
     rt_synchronize(rt, RT_AT_FORWARD);
+    if (e != rt->model->rounds) /* training steps that overflow often follow one another */
+        rt->rounds = 1;
     if (e->begin)
         e->begin(rt);
 }

@@ -61,6 +61,33 @@ static bool is_finite(ParcRt *rt, int64_t offset)
     return offset < 0 || isfinite(*rt_floats(rt, offset));
 }
 
+/* If buffers of experts have overflowed, the step has changed nothing: another program
+ * repeats it in rounds, which need no larger buffers. */
+static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    const ParcScalars *at = &rt->model->at;
+    const ParcProgram *e = rt->model->rounds;
+    rt->overflow = at->overflow >= 0 ? (double)*rt_floats(rt, at->overflow) : 0;
+    if (!(rt->overflow > 0)) {
+        rt->rounds = 1;
+        return;
+    }
+    if (rt->rounds < 2)
+        rt->rounds = 2;
+    rt_program_begin(rt, e);
+    do {
+        if (!rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch))
+            rt_fail_at(rt, "%s", batch->why);
+        set_scalars(rt, run, &e->at, step);
+    } while (!rt_program_run(rt, e));
+    ask_for_results(rt, &e->at);
+    rt_device_results(rt);
+    *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
+    *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
+    rt_program_end(rt);
+    batch->made = 0; /* the program uses the memory of the next batch */
+}
+
 /* Checks the loss, which is equal on all ranks. If it is not finite and has no
  * loss scale, the step has updated no parameter on the CPU (parc_goes_on): it
  * is executed a second time with a check of each result. With a loss scale,
@@ -78,6 +105,9 @@ static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
         batch->made = 0;
         begin_step(rt, run, step, batch);
         rt_device_step(rt);
+        ask_for_results(rt, &rt->model->at);
+        rt_device_results(rt);
+        repeat_in_rounds(rt, run, step, batch);
     }
     rt_fail(rt, "step %lld: the loss is %s%s", (long long)step,
             nan ? "not a number" : "infinite",
@@ -124,33 +154,6 @@ static void note_noise(const RtRun *run)
                 rt_takes_tokens(run->model)
                     ? "; --data FILE trains on a file of tokens"
                     : "; --data NAME=FILE,... trains on a file for each input");
-}
-
-/* If buffers of experts have overflowed, the step has changed nothing: another program
- * repeats it in rounds, which need no larger buffers. */
-static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
-{
-    const ParcScalars *at = &rt->model->at;
-    const ParcProgram *e = rt->model->rounds;
-    rt->overflow = at->overflow >= 0 ? (double)*rt_floats(rt, at->overflow) : 0;
-    if (!(rt->overflow > 0)) {
-        rt->rounds = 1;
-        return;
-    }
-    if (rt->rounds < 2)
-        rt->rounds = 2;
-    rt_program_begin(rt, e);
-    do {
-        if (!rt_batch_inputs(rt, &run->data, e->input, e->ninputs, step - 1, batch))
-            rt_fail_at(rt, "%s", batch->why);
-        set_scalars(rt, run, &e->at, step);
-    } while (!rt_program_run(rt, e));
-    ask_for_results(rt, &e->at);
-    rt_device_results(rt);
-    *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
-    *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
-    rt_program_end(rt);
-    batch->made = 0; /* the program uses the memory of the next batch */
 }
 
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)

@@ -39,27 +39,19 @@ MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
     return b;
 }
 
-bool move_is_minor(const Op *op)
-{
-    uint32_t axes = attr_axes(op);
-    return split_dim(&op->out[0]->type, axes) >=
-           split_dim(&op->arg[0]->type, axes);
-}
-
 /* The block for parc_all_to_all: S(from) becomes S(to). */
-static MoveBlock swap_block(const Program *p, const Op *op)
+static MoveBlock swap_block(const Program *p, const Type *src, const Type *dst,
+                            uint32_t axes)
 {
-    const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
-    uint32_t axes = attr_axes(op);
     int from = split_dim(src, axes), to = split_dim(dst, axes);
     int64_t stack = type_local_layers(src, &p->mesh);
-    if (!move_is_minor(op))
+    if (to < from)
         return (MoveBlock){.outer = stack * move_product(p, src, 0, to),
                            .middle = move_product(p, dst, to, from),
                            .inner = move_product(p, src, from, src->ndim)};
     return (MoveBlock){.outer = stack * move_product(p, src, 0, from),
                        .middle = move_product(p, src, from, to),
-                       .inner = move_product(p, dst, to, dst->ndim)};
+                       .inner = move_product(p, dst, to, dst->ndim), .minor = true};
 }
 
 MoveBlock move_block(const Program *p, const Op *op, int i)
@@ -72,7 +64,7 @@ MoveBlock move_block(const Program *p, const Op *op, int i)
     case OP_reduce_scatter:
         return move_block_of(p, to, from, axes);
     case OP_all_to_all:
-        return swap_block(p, op);
+        return swap_block(p, from, to, axes);
     }
     return (MoveBlock){.outer = 1,
                        .inner = type_local_elements(from, &p->mesh)};
@@ -80,7 +72,7 @@ MoveBlock move_block(const Program *p, const Op *op, int i)
 
 int64_t move_staging(const Program *p, const Op *op)
 {
-    int64_t most = 0;
+    int64_t most = 0, all = 0;
     int64_t ranks = mesh_group(&p->mesh, attr_axes(op));
     for (int i = 0; i < op->nargs; i++) {
         MoveBlock b = move_block(p, op, i);
@@ -91,6 +83,7 @@ int64_t move_staging(const Program *p, const Op *op)
                 ? rt_staging_swap(ranks, b.outer, b.middle, row)
                 : rt_staging_rows(ranks, b.outer, row, b.zigzag);
         most = bytes > most ? bytes : most;
+        all += bytes;
     }
-    return most;
+    return op->kind == OP_all_to_all ? all : most; /* whose messages are one group */
 }

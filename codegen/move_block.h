@@ -10,13 +10,14 @@
 #include "ir/ir.h"
 
 /* The block of each rank: `outer` rows of `inner` contiguous elements; for an
- * all_to_all, `outer` x `middle` rows. `valid`: if the last runs of a flat
+ * all_to_all, `outer` x `middle` rows; `minor`: the dim that it gathers is before the dim
+ * that it splits. `valid`: if the last runs of a flat
  * tensor are padded, the elements of all runs without the padding; 0: there is
  * none. ParcPart (parc_rt.h) has the layouts. `zigzag`: the halves of a rank's row are
  * pieces in zigzag order. */
 typedef struct MoveBlock {
     int64_t outer, inner, middle, valid;
-    bool zigzag;
+    bool zigzag, minor;
 } MoveBlock;
 
 /* The product of the local dims first … last-1 of a value, without its stack.
@@ -29,9 +30,6 @@ MoveBlock move_block_of(const Program *p, const Type *part, const Type *whole,
                         uint32_t axes);
 /* The block of operand i of a collective. */
 MoveBlock move_block(const Program *p, const Op *op, int i);
-/* Whether the dim that an all_to_all gathers is before the dim that it splits
- * (`minor` of parc_all_to_all). */
-bool move_is_minor(const Op *op);
 
 /* Bytes of staging memory for a collective whose layout NCCL supports only
  * packed (runtime/cuda/core/rt_staging.h). */

@@ -470,6 +470,7 @@ typedef struct ParcPart {
     int64_t valid;
     ParcType type;
     bool inside, zigzag;
+    bool minor;        /* all_to_all only */
 } ParcPart;
 
 /* Barrier of the group. CPU only. */
@@ -483,8 +484,7 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part);
 void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
                      const ParcPart *part);
-void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
-                     const ParcPart *part);
+void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part);
 void parc_shift(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part);
 
 /* Local slices: no data moves between ranks. local_slice: src [outer, k, inner]

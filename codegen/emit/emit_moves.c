@@ -35,6 +35,8 @@ static const char *part_text(Emitter *e, Value *from, Value *to, MoveBlock b)
         text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
     if (b.zigzag)
         text = arena_printf(a, "%s, .zigzag = true", text);
+    if (b.minor)
+        text = arena_printf(a, "%s, .minor = true", text);
     if (from->type.dtype != DT_F32)
         text = arena_printf(a, "%s, .type = %s", text,
                             c_parc_type(from->type.dtype));
@@ -75,12 +77,6 @@ void emit_collective(Emitter *e, const Op *op)
         return;
     if (op_is_hand_over(op->kind)) {
         emit_hand_over(e, op);
-        return;
-    }
-    if (op->kind == OP_all_to_all) {
-        out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
-                 axes, move_is_minor(op) ? "true" : "false",
-                 part_text(e, op->arg[0], op->out[0], move_block(e->p, op, 0)));
         return;
     }
     const char *reduce = "";

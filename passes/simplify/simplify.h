@@ -21,7 +21,7 @@ void simplify_summands(Program *p, Region *r);
 /* defer_reduce.c: sums gradients of shared KV heads as late as possible. */
 void defer_reduce(Program *p, Region *r);
 
-/* simplify_buckets.c: joins independent all-reduces over the same axes. */
+/* simplify_buckets.c: joins independent all-reduces over the same axes, and all-to-alls. */
 void simplify_buckets(Program *p, Region *r);
 
 #endif

@@ -250,20 +250,17 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 
 /* Copies row (o, m) of peer j's slice for this rank to j's position in the
  * result. `minor` exchanges the layouts of source and result. */
-void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
-                     const ParcPart *part)
+static void swap_part(ParcRt *rt, const RtGroup *g, const ParcPart *part)
 {
-    const RtGroup *g = &rt->group[axes];
     int64_t k = g->n, row = in_bytes(part).inner, block = part->middle * row;
     char *dst = rt->arena + part->dst;
-    enter_collective(rt, id, axes);
     for (int j = 0; j < g->n; j++) {
         if (!rt_is_mapped(rt->world, g->member[j]))
             continue;
         const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
             int64_t whole = o * k * block;
-            if (minor)
+            if (part->minor)
                 rt_copy_rows(rt, dst + whole + j * block, row,
                              src + whole + g->index * row, k * row,
                              part->middle, row);
@@ -273,8 +270,16 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                              row);
         }
     }
-    if (rt_group_leaves_node(rt, axes))
-        rt_nodes_all_to_all(rt, id, axes, minor, part);
+}
+
+void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part)
+{
+    enter_collective(rt, id, axes);
+    for (int i = 0; i < n; i++) {
+        swap_part(rt, &rt->group[axes], &part[i]);
+        if (rt_group_leaves_node(rt, axes))
+            rt_nodes_all_to_all(rt, id, axes, &part[i]);
+    }
     leave_collective(rt, axes);
 }
 

@@ -250,14 +250,14 @@ void rt_nodes_all_gather(ParcRt *rt, int id, uint32_t axes,
     close_exchange(&x);
 }
 
-void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
-                         const ParcPart *part)
+void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, const ParcPart *part)
 {
     Exchange x;
     open_exchange(&x, rt, id, axes);
     const RtGroup *g = x.group;
     int64_t row = part->inner * rt_type_size(part->type), k = g->n;
     int64_t block = part->middle * row;
+    bool minor = part->minor;
     for (int j = 0; j < g->n; j++) {
         int64_t step[] = {row, block}; /* from one rank's data to the next's */
         int64_t stride[] = {k * row, row};

@@ -17,8 +17,7 @@ void rt_nodes_reduce_scatter(ParcRt *rt, int id, uint32_t axes,
                              const ParcPart *part);
 void rt_nodes_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op,
                          const ParcPart *part);
-void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
-                         const ParcPart *part);
+void rt_nodes_all_to_all(ParcRt *rt, int id, uint32_t axes, const ParcPart *part);
 void rt_nodes_shift(ParcRt *rt, int id, uint32_t axes, const ParcPart *part);
 /* Sends bytes at an offset of the arena to a rank on another node, or receives
  * them from it. */

@@ -165,28 +165,38 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     CHECK(c, most);
 }
 
+/* Whether the result of the part is that of an all-to-all. */
+static bool is_swapped(ParcRt *rt, const RtGroup *g, const ParcPart *p)
+{
+    int64_t k = g->n, n = p->outer * k * p->middle * p->inner;
+    int good = 1;
+    for (int64_t i = 0; i < n; i++) {
+        /* i is [o, a, b, inner] of the result. */
+        int64_t o = i / (k * p->middle * p->inner), e = i % p->inner;
+        int64_t x = i / p->inner % (k * p->middle);
+        int64_t m = p->minor ? x % p->middle : x / k, j = p->minor ? x / p->middle : x % k;
+        int64_t from = p->minor ? (o * p->middle + m) * k + g->index
+                                : (o * k + g->index) * p->middle + m;
+        good &= get(rt, p->type, p->dst, i) ==
+                number(g->member[j], from * p->inner + e);
+    }
+    return good;
+}
+
+/* Two parts of one call: the same rows, in both directions. */
 static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
                        bool minor, int64_t outer, int64_t middle)
 {
     const RtGroup *g = &rt->group[axes];
-    int64_t inner = 5, k = g->n, n = outer * k * middle * inner;
-    ParcPart p = {SRC, DST, outer, inner, middle, 0, type, false};
-    int good = 1;
+    int64_t inner = 5, n = outer * g->n * middle * inner;
+    ParcPart p[] = {{SRC, DST, outer, inner, middle, 0, type, false, false, minor},
+                    {SRC, DST, outer, inner, middle, 0, type, false, false, !minor}};
+    p[1].dst += n * rt_type_size(type);
     fill(rt, type, n);
-    parc_all_to_all(rt, (int)axes, axes, minor, &p);
+    parc_all_to_all(rt, (int)axes, axes, 2, p);
     fetch(rt);
-    for (int64_t i = 0; i < n; i++) {
-        /* i is [o, a, b, inner] of the result. */
-        int64_t o = i / (k * middle * inner), e = i % inner;
-        int64_t x = i / inner % (k * middle);
-        int64_t m = minor ? x % middle : x / k, j = minor ? x / middle : x % k;
-        int64_t from = minor ? (o * middle + m) * k + g->index
-                             : (o * k + g->index) * middle + m;
-        good &= get(rt, type, DST, i) ==
-                number(g->member[j], from * inner + e);
-    }
-    CHECK(c, good);
-    CHECK(c, ends_at(rt, type, n));
+    CHECK(c, is_swapped(rt, g, &p[0]) && is_swapped(rt, g, &p[1]));
+    CHECK(c, ends_at(rt, type, 2 * n));
 }
 
 /* Under a launcher rank 0 reads other ranks' memory between two barriers. */

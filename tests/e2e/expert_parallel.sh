@@ -116,10 +116,10 @@ calls() { # calls NAME KIND PHASE
 }
 check "gather: tokens, choices and weights" test "$(calls gather2 all_gather forward)" = 3
 check "gather: one reduction" test "$(calls gather2 reduce_scatter forward)" = 1
-check "all_to_all: rows, ends, weights; results" test "$(calls swap4 all_to_all forward)" = 4
+check "all_to_all: rows with ends and weights; results" test "$(calls swap4 all_to_all forward)" = 2
 check "all_to_all: no weights are gathered" test "$(calls swap4 all_gather forward)" = 0
 check "experts on cp: no weights are gathered" test "$(calls sequences all_gather forward)" = 0
-check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 4
+check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 2
 
 # Each rank has its share of the experts' work, on every mesh and with both dispatchers.
 work_of() { # work_of NAME: operations of a rank's products with experts

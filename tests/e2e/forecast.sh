@@ -156,6 +156,8 @@ check "64 experts on 64 ranks" on_128 wide 2x64 -D batch=128 -D experts=64 -D to
     -D n_layers=27 -D dense_layers=1 -D n_heads=16 -D hidden=10944 -D expert_hidden=1408 \
     -D shared=2 -D groups=1 -D top_groups=1
 check "rows are exchanged" test "$(jq -r '.experts[0].dispatch' "$work/wide.json")" = all_to_all
+check "rows, their ends and weights are one exchange" jq -e \
+    '[.collectives[] | select(.tensor == "rows_in, ends, by")] | length == 1' "$work/wide.json"
 nic=$(jq .node.nic.value machines/h100-sxm.json)
 check "what leaves a node passes the NIC of its rank" jq -e --argjson nic "$nic" '
     .time.statements as $s | [.collectives[] | select(.kind == "all_to_all") as $c |

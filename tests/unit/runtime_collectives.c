@@ -108,7 +108,7 @@ static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
                                uint32_t axes, int64_t outer, int64_t inner)
 {
     for (int zigzag = 0; zigzag <= (inner % 2 == 0); zigzag++) {
-        ParcPart p = {SRC, DST, outer, inner, 0, 0, type, false, zigzag};
+        ParcPart p = {SRC, DST, outer, inner, 0, 0, type, false, zigzag, false};
         gather_and_slice(rt, c, axes, &p);
         scatter(rt, c, axes, &p);
     }
@@ -120,7 +120,7 @@ static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n, row = run * g->n;
-    ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true, false};
+    ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true, false, false};
     int good = 1;
     fill(rt, type, rows * row);
     rt_synchronize(rt, 0);
@@ -141,7 +141,7 @@ static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n;
-    ParcPart p = {SRC, DST, rows, run, 0, valid, type, false, false};
+    ParcPart p = {SRC, DST, rows, run, 0, valid, type, false, false, false};
     int good = 1;
     fill(rt, type, rows * g->n * run);
     parc_all_gather(rt, 0, axes, 1, &p);
@@ -181,18 +181,18 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     int good = 1;
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false, false});
     for (int64_t i = 0; i < n; i++)
         good &= result(rt, type, i) == sum_of(type, g, i);
     CHECK(c, good);
     parc_all_reduce(rt, 1, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false, false});
+                    &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false, false, false});
     CHECK(c, memcmp(at(rt, SRC), at(rt, DST),
                      (size_t)(n * rt_type_size(type))) == 0);
     rt_synchronize(rt, 0);
     fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_MAX, 1,
-                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false, false, false});
     good = 1;
     for (int64_t i = 0; i < n; i++) {
         float top = number(type, g->member[0], i);
@@ -206,38 +206,48 @@ static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     rt_synchronize(rt, 0);
 }
 
-static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
-                       bool minor)
+/* Whether elements [first, first + n) of the results are those of the part. */
+static bool is_swapped(ParcRt *rt, const RtGroup *g, const ParcPart *p, int64_t first)
 {
-    const RtGroup *g = &rt->group[axes];
-    int64_t outer = 3, middle = 2, inner = 5, k = g->n;
-    ParcPart p = {SRC, DST, outer, inner, middle, 0, type, false, false};
+    int64_t k = g->n;
     int good = 1;
-    fill(rt, type, outer * k * middle * inner);
-    parc_all_to_all(rt, 0, axes, minor, &p);
-    for (int64_t o = 0; o < outer; o++) {
-        for (int64_t m = 0; m < middle; m++) {
+    for (int64_t o = 0; o < p->outer; o++) {
+        for (int64_t m = 0; m < p->middle; m++) {
             for (int64_t j = 0; j < k; j++) {
-                for (int64_t i = 0; i < inner; i++) {
-                    int64_t major_at = ((o * k + (minor ? j : g->index)) *
-                                            middle + m) * inner + i;
-                    int64_t minor_at = ((o * middle + m) * k +
-                                        (minor ? g->index : j)) * inner + i;
-                    float is = result(rt, type, minor ? major_at : minor_at);
-                    good &= is == number(type, g->member[j],
-                                         minor ? minor_at : major_at);
+                for (int64_t i = 0; i < p->inner; i++) {
+                    int64_t major_at = ((o * k + (p->minor ? j : g->index)) *
+                                            p->middle + m) * p->inner + i;
+                    int64_t minor_at = ((o * p->middle + m) * k +
+                                        (p->minor ? g->index : j)) * p->inner + i;
+                    float is = result(rt, p->type, first + (p->minor ? major_at : minor_at));
+                    good &= is == number(p->type, g->member[j],
+                                         p->minor ? minor_at : major_at);
                 }
             }
         }
     }
-    CHECK(c, good);
+    return good;
+}
+
+/* Two parts of one call: the same rows, in both directions. */
+static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t outer = 3, middle = 2, inner = 5, n = outer * g->n * middle * inner;
+    ParcPart p[] = {{SRC, DST, outer, inner, middle, 0, type, false, false, false},
+                    {SRC, DST, outer, inner, middle, 0, type, false, false, true}};
+    p[1].dst += n * rt_type_size(type);
+    fill(rt, type, n);
+    parc_all_to_all(rt, 0, axes, 2, p);
+    CHECK(c, is_swapped(rt, g, &p[0], 0));
+    CHECK(c, is_swapped(rt, g, &p[1], n));
     rt_synchronize(rt, 0);
 }
 
 static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false, false};
+    ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false, false, false};
     int part = 1, share = 1;
     fill(rt, type, 3 * g->n * 4);
     parc_local_slice(rt, axes, &p);
@@ -270,8 +280,8 @@ static int every_collective(ParcRt *rt, void *context)
             inside(rt, &c, type, axes, 3, sizes[i]);
             all_reduce(rt, &c, type, axes, sizes[i] * 7);
         }
-        all_to_all(rt, &c, PARC_F32, axes, false);
-        all_to_all(rt, &c, PARC_BF16, axes, true);
+        all_to_all(rt, &c, PARC_F32, axes);
+        all_to_all(rt, &c, PARC_BF16, axes);
         take(rt, &c, types[axes % 5], axes);
     }
     shared_check_add(context, &c);
@@ -379,11 +389,11 @@ static int one_dies(ParcRt *rt, void *context)
 {
     (void)context;
     parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false, false});
     if (rt->rank == 2)
         raise(SIGKILL);
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false, false});
     return 0;
 }
 
@@ -393,7 +403,7 @@ static int one_hangs(ParcRt *rt, void *context)
     while (rt->rank == 1)
         sleep(100);
     parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false, false});
     return 0;
 }
 
@@ -401,7 +411,7 @@ static int one_strays(ParcRt *rt, void *context)
 {
     (void)context;
     parc_all_reduce(rt, rt->rank == 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false, false, false});
     return 0;
 }
 

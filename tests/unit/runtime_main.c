@@ -55,7 +55,7 @@ static void step(ParcRt *rt)
     const int32_t *labels = (const int32_t *)(void *)at(rt, LABELS);
     double loss = 0;
     parc_all_gather(rt, 0, 1, 1,
-                    &(ParcPart){SHARD, TABLE, 1, run, 0, CELLS, PARC_F32, false, false});
+                    &(ParcPart){SHARD, TABLE, 1, run, 0, CELLS, PARC_F32, false, false, false});
     memset(at(rt, GRAD), 0, CELLS * sizeof(float));
     for (int i = 0; i < BATCH * SEQ / ranks; i++) {
         int64_t row = (int64_t)tokens[i] * VOCAB;
@@ -63,7 +63,7 @@ static void step(ParcRt *rt)
                       1.0f / (BATCH * SEQ));
     }
     parc_reduce_scatter(rt, 1, 1, 1,
-                        &(ParcPart){GRAD, PIECE, 1, run, 0, CELLS, PARC_F32, false, false});
+                        &(ParcPart){GRAD, PIECE, 1, run, 0, CELLS, PARC_F32, false, false, false});
     *at(rt, NORM) = 0;
     for (int64_t i = 0; i < run; i++) {
         at(rt, SHARD)[i] -= *at(rt, RATE) * at(rt, PIECE)[i];
@@ -71,7 +71,7 @@ static void step(ParcRt *rt)
     }
     *at(rt, LOSS) = (float)(loss / (BATCH * SEQ));
     parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
-                    &(ParcPart){LOSS, LOSS, 1, 2, 0, 0, PARC_F32, false, false});
+                    &(ParcPart){LOSS, LOSS, 1, 2, 0, 0, PARC_F32, false, false, false});
     *at(rt, NORM) = sqrtf(*at(rt, NORM));
 }
 

@@ -395,12 +395,18 @@ void parc_shift(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part)
 
 /* ---- all_to_all ---------------------------------------------------------- */
 
-/* One side of the exchange: for each peer j, `rows` runs of `width` bytes,
+/* One side of an exchange: for each peer j, `rows` runs of `width` bytes,
  * which are k * width apart. All runs of a peer are one message. */
 typedef struct Side {
     int64_t rows, width;
     char *base, *packed; /* packed: buffer if there is more than one row */
 } Side;
+
+/* The sides of a part; both have `all` bytes. */
+typedef struct Swap {
+    Side from, to;
+    int64_t all;
+} Swap;
 
 static Side side_of(const Work *w, const ParcPart *p, int64_t offset,
                     bool inner_rows)
@@ -415,49 +421,84 @@ static Side side_of(const Work *w, const ParcPart *p, int64_t offset,
     return s;
 }
 
+/* `used`: the bytes of the staging buffer that the parts before use. */
+static Swap swap_of(const Work *w, const ParcPart *p, int64_t *used)
+{
+    int64_t k = w->group->n;
+    Swap s = {.from = side_of(w, p, p->src, p->minor),
+              .to = side_of(w, p, p->dst, !p->minor)};
+    int64_t give = rt_staging_side(k, s.from.rows, s.from.width);
+    int64_t take = rt_staging_side(k, s.to.rows, s.to.width);
+    s.all = k * s.from.rows * s.from.width;
+    if (give + take > 0) {
+        char *space = staging(w, *used + give + take) + *used;
+        s.from.packed = give > 0 ? space : NULL;
+        s.to.packed = take > 0 ? space + give : NULL;
+        *used += give + take;
+    }
+    return s;
+}
+
 static char *message(const Side *s, int64_t j)
 {
     return s->packed ? s->packed + j * s->rows * s->width
                      : s->base + j * s->width;
 }
 
-static void swap_messages(const Work *w, const Side *from, const Side *to)
+static void pack(const Work *w, const Swap *s)
 {
-    size_t bytes = (size_t)(from->rows * from->width);
-    group_start(w);
-    for (int j = 0; j < w->group->n; j++) {
-        NCCL(w->rt, w->id, ncclSend(message(from, j), bytes, RT_NCCL_BYTES, j,
-                                    w->comm, w->queue));
-        NCCL(w->rt, w->id, ncclRecv(message(to, j), bytes, RT_NCCL_BYTES, j,
-                                    w->comm, w->queue));
-    }
-    group_end(w);
+    const Side *from = &s->from;
+    for (int64_t j = 0; from->packed && j < w->group->n; j++)
+        copy_rows(w, message(from, j), from->width, from->base + j * from->width,
+                  w->group->n * from->width, from->rows, from->width);
 }
 
-void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
-                     const ParcPart *part)
+static void swap_messages(const Work *w, const Swap *s)
+{
+    size_t bytes = (size_t)(s->from.rows * s->from.width);
+    for (int j = 0; j < w->group->n; j++) {
+        NCCL(w->rt, w->id, ncclSend(message(&s->from, j), bytes, RT_NCCL_BYTES, j,
+                                    w->comm, w->queue));
+        NCCL(w->rt, w->id, ncclRecv(message(&s->to, j), bytes, RT_NCCL_BYTES, j,
+                                    w->comm, w->queue));
+    }
+}
+
+static void unpack(const Work *w, const Swap *s)
+{
+    const Side *to = &s->to;
+    for (int64_t j = 0; to->packed && j < w->group->n; j++)
+        copy_rows(w, to->base + j * to->width, w->group->n * to->width, message(to, j),
+                  to->width, to->rows, to->width);
+}
+
+static void copy_own(const Work *w, const Swap *s)
+{
+    copy_rows(w, s->to.base, s->all, s->from.base, s->all, 1, s->all);
+}
+
+static void each_swap(const Work *w, int n, const ParcPart *part,
+                      void (*act)(const Work *w, const Swap *s))
+{
+    int64_t used = 0;
+    for (int i = 0; i < n; i++) {
+        Swap s = swap_of(w, &part[i], &used);
+        act(w, &s);
+    }
+}
+
+/* The messages of all parts are one group; NCCL keeps the order of those of two ranks. */
+void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, int n, const ParcPart *part)
 {
     Work w = begin_work(rt, id, axes);
-    int64_t k = w.group->n;
-    Side from = side_of(&w, part, part->src, minor);
-    Side to = side_of(&w, part, part->dst, !minor);
-    int64_t all = k * from.rows * from.width;
-    if (!w.comm) {
-        copy_rows(&w, to.base, all, from.base, all, 1, all);
-        end_work(&w);
-        return;
+    if (w.comm) {
+        each_swap(&w, n, part, pack);
+        group_start(&w);
+        each_swap(&w, n, part, swap_messages);
+        group_end(&w);
+        each_swap(&w, n, part, unpack);
+    } else {
+        each_swap(&w, n, part, copy_own);
     }
-    int64_t give = rt_staging_side(k, from.rows, from.width);
-    int64_t take = rt_staging_side(k, to.rows, to.width);
-    char *space = give + take > 0 ? staging(&w, give + take) : NULL;
-    from.packed = give > 0 ? space : NULL;
-    to.packed = take > 0 ? space + give : NULL;
-    for (int64_t j = 0; from.packed && j < k; j++)
-        copy_rows(&w, message(&from, j), from.width, from.base + j * from.width,
-                  k * from.width, from.rows, from.width);
-    swap_messages(&w, &from, &to);
-    for (int64_t j = 0; to.packed && j < k; j++)
-        copy_rows(&w, to.base + j * to.width, k * to.width, message(&to, j),
-                  to.width, to.rows, to.width);
     end_work(&w);
 }

@@ -22,6 +22,7 @@ in_all check "tp=2 cp=4" agrees one tensor4 ring_tensor 4x2
 in_all check "tp=4 cp=2, which share KV heads" agrees one shared ring_tensor 2x4 -D n_kv_heads=4
 check "a pipeline" agrees one stages ring_stages 2x2 -D accumulate=2
 in_all check "a pipeline, cp=4" agrees one stages4 ring_stages 2x4 -D accumulate=2
+in_all check "a pipeline, zero bubble" agrees one bubble ring_zero 2x2 -D accumulate=4
 in_all check "chunks of the head" agrees one chunks ring 1x2 -D head_chunk=16
 check "gathered keys" agrees one gather gather 1x2
 

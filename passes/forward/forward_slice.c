@@ -7,7 +7,8 @@
  *   - of a loop over layers, all ops and results;
  *   - copies of kept values, which save them for the backward pass;
  *   - of the schedule: starts of kept ops; records after, and waits and barriers
- *     before kept statements; of a staged loop what orders its forward pass.
+ *     before kept statements; waits of others on which a later kept statement of the
+ *     stream relies, and their records; of a staged loop what orders its forward pass.
  *
  * In a loop that runs the backward pass too (over microbatches or chunks), only
  * the ops and carries are kept on which the values depend.
@@ -29,6 +30,7 @@
 typedef struct Slice {
     Program *p;    /* a copy, which becomes the slice */
     IrMarks marks; /* partial: a loop that runs the backward pass too */
+    bool *awaited; /* by event slot: a kept wait of the region, or of a loop in it, has it */
 } Slice;
 
 /* Whether a loop has ops of the init and forward phases only. */
@@ -60,19 +62,40 @@ static void keep_copies(Slice *s, Region *r)
 
 /* ---- the schedule -------------------------------------------------------- */
 
-/* The statement that a wait or barrier precedes, or a record follows. */
-static const Op *statement_at(const Op *op, bool before)
+/* The op that issues a statement here, which `op` may be; else NULL. */
+static const Op *issued_by(const Op *op)
 {
-    do
-        op = before ? op->next : op->prev;
-    while (op && op_is_schedule(op->kind) && op->kind != OP_start &&
-           op->kind != OP_early);
-    return op && op->kind == OP_start ? attr_op(op) : op;
+    if (op->kind == OP_start)
+        return attr_op(op);
+    return op_is_schedule(op->kind) && op->kind != OP_early ? NULL : op;
+}
+
+/* The statement that a record follows. */
+static const Op *statement_before(const Op *record)
+{
+    const Op *op = record->prev, *found = NULL;
+    for (; op && !found; op = op->prev)
+        found = issued_by(op);
+    return found;
 }
 
 static bool is_kept(const Slice *s, const Op *op)
 {
     return !op || s->marks.op[op->id];
+}
+
+/* Whether a kept statement of the wait's stream follows in the region, which also waits: it
+ * may be another than the next statement. At the end of a region all do. */
+static bool is_waited_for(const Slice *s, const Op *wait)
+{
+    const Op *next = NULL;
+    for (const Op *op = wait->next; op; op = op->next) {
+        const Op *issued = issued_by(op);
+        next = next ? next : issued;
+        if (issued && is_kept(s, issued) && (issued == next || issued->stream == wait->stream))
+            return true;
+    }
+    return !next;
 }
 
 static void keep_schedule(Slice *s, Region *r)
@@ -99,10 +122,15 @@ static void keep_schedule(Slice *s, Region *r)
             orders && op->phase <= PH_FORWARD && s->p->streams > 1;
     }
     for (Op *op = r->first; op; op = op->next)
-        if (op->kind == OP_wait || op->kind == OP_record)
-            s->marks.op[op->id] =
-                is_kept(s, statement_at(op, op->kind == OP_wait)) &&
-                is_kept(s, attr_loop(op));
+        if (op->kind == OP_wait) {
+            s->marks.op[op->id] = is_kept(s, attr_loop(op)) && is_waited_for(s, op);
+            s->awaited[attr_event(op)] |= s->marks.op[op->id];
+        }
+    for (Op *op = r->first; op; op = op->next)
+        if (op->kind == OP_record)
+            s->marks.op[op->id] = is_kept(s, attr_loop(op)) &&
+                                  (is_kept(s, statement_before(op)) ||
+                                   s->awaited[attr_event(op)]);
 }
 
 /* ---- joins --------------------------------------------------------------- */
@@ -240,6 +268,7 @@ bool forward_slice(Program *f, Program *p, Value *const *need, int n)
     Program *slice = copy_alone(f);
     Value **kept = NEW_ARRAY(p->arena, Value *, n + 1);
     s.marks = ir_marks(s.p);
+    s.awaited = NEW_ARRAY(p->arena, bool, program_event_slots(p) + 1);
     for_ops(op, s.p->step)
         s.marks.partial[op->id] = op->kind == OP_loop && !is_forward_only(op);
     for (int i = 0; i < n; i++) {

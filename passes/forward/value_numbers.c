@@ -14,9 +14,11 @@
  * transfers have their operand's number. A loop of the second program is paired
  * with one of the first with the same iterations and carries that start equal;
  * the carries get the same numbers, and the loops agree if the next values of
- * these carries have the same numbers too.
+ * these carries have the same numbers too. Where several carries start equal, such
+ * as sums that start with 0, other pairs of them are tried.
  */
 #include <stdint.h>
+#include <string.h>
 
 #include "passes/forward/forward.h"
 
@@ -88,18 +90,21 @@ static void number_fused(Numbering *s, const Op *op)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* Pairs each carry of `op` with the first one of `l` that starts with the same
- * number and is not paired yet: carry[i]. */
-static bool pair_carries(const Numbering *s, const Op *op, const PairedLoop *l,
+/* Pairs each carry of `op` with the first one of `l`, from carry `from` on and then from
+ * the first, that starts with the same number and is not paired yet: carry[i]. */
+static bool pair_carries(const Numbering *s, const Op *op, const PairedLoop *l, int from,
                          int *carry)
 {
-    bool *used = NEW_ARRAY(s->p->arena, bool, l->op->ncarry + 1);
+    int n = l->op->ncarry;
+    bool *used = NEW_ARRAY(s->p->arena, bool, n + 1);
     for (int i = 0; i < op->ncarry; i++) {
-        int k = 0;
-        while (k < l->op->ncarry &&
-               (used[k] || l->start[k] != s->of[op->arg[i]->id] || !l->next[k]))
-            k++;
-        if (k == l->op->ncarry)
+        int k = -1;
+        for (int at = 0; at < n && k < 0; at++) {
+            int next = (from + at) % n;
+            if (!used[next] && l->start[next] == s->of[op->arg[i]->id] && l->next[next])
+                k = next;
+        }
+        if (k < 0)
             return false;
         carry[i] = k;
         used[k] = true;
@@ -115,7 +120,7 @@ static int paired_loop(Numbering *s, const Op *op, int *carry)
         if (l->paired || l->parent != s->inside ||
             loop_trips(l->op) != loop_trips(op) ||
             attr_reverse(l->op) != attr_reverse(op) ||
-            !pair_carries(s, op, l, carry))
+            !pair_carries(s, op, l, 0, carry))
             continue;
         l->paired = true;
         return k;
@@ -142,15 +147,10 @@ static int loop_number(Numbering *s, const char *what, int loop, int of)
     return number_of(s, arena_printf(s->p->arena, "%s %d %d", what, loop, of));
 }
 
-static void number_loop(Numbering *s, const Op *op)
+/* Numbers the body of a loop that is, or is paired with, loop k of the first program. */
+static void number_body(Numbering *s, const Op *op, int k, const int *carry)
 {
     const Region *body = op->body;
-    int *carry = NEW_ARRAY(s->p->arena, int, op->ncarry + 1);
-    int k = s->second ? paired_loop(s, op, carry) : add_loop(s, op, carry);
-    if (k < 0) {
-        s->differs = true;
-        return;
-    }
     for (int i = 0; i < op->nargs; i++) {
         int outside = s->of[op->arg[i]->id];
         s->of[body->arg[i]->id] =
@@ -174,6 +174,44 @@ static void number_loop(Numbering *s, const Op *op)
             : yield  ? loop_number(s, "stack", k, yield)
                      : 0;
     }
+}
+
+/* Loops inside of loop k of the first program are not paired. */
+static void forget_pairs(Numbering *s, int k)
+{
+    for (int i = k + 1; i < s->loop.n; i++)
+        if (s->loop.at[i].parent == k) {
+            s->loop.at[i].paired = false;
+            forget_pairs(s, i);
+        }
+}
+
+/* Numbers the body again with other pairs of carries, until it agrees. */
+static void pair_again(Numbering *s, const Op *op, int k, int *carry)
+{
+    const PairedLoop *l = &s->loop.at[k];
+    size_t size = (size_t)op->ncarry * sizeof *carry;
+    int *last = NEW_ARRAY(s->p->arena, int, op->ncarry + 1);
+    for (int from = 1; from < l->op->ncarry && s->differs; from++) {
+        memcpy(last, carry, size);
+        if (!pair_carries(s, op, l, from, carry) || memcmp(last, carry, size) == 0)
+            continue;
+        s->differs = false;
+        forget_pairs(s, k);
+        number_body(s, op, k, carry);
+    }
+}
+
+static void number_loop(Numbering *s, const Op *op)
+{
+    int *carry = NEW_ARRAY(s->p->arena, int, op->ncarry + 1);
+    int k = s->second ? paired_loop(s, op, carry) : add_loop(s, op, carry);
+    s->differs |= k < 0;
+    if (k < 0)
+        return;
+    number_body(s, op, k, carry);
+    if (s->second && s->differs)
+        pair_again(s, op, k, carry);
 }
 
 /* ---- programs ------------------------------------------------------------ */

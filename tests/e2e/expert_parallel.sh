@@ -108,6 +108,10 @@ evaluates() {
     val_loss one && val_loss swap4 && same_curve "$work/swap4.val" "$work/one.val" 1e-5
 }
 check "evaluation in rounds" evaluates
+# Both sum the rows without a place over the layers, and the evaluation a loss of balance too.
+check "outputs are those of the evaluation" sh -c "'$PARC' examples/mixtral.pdl --mesh 2x2 \
+    -D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 -D n_kv_heads=4 -D hidden=64 -D seq=64 \
+    -D batch=8 -D aux_loss=0.01 --emit ir | grep -A1 '^purpose outputs' | grep 'repeats loss'"
 
 # No rank gathers weights of other ranks' experts; tokens or rows move, once each way.
 calls() { # calls NAME KIND PHASE

@@ -43,6 +43,29 @@ bool autoplan_has_sequence(const Flow *f)
     return false;
 }
 
+bool autoplan_has_experts(const Flow *f)
+{
+    return f->experts.n > 0;
+}
+
+static bool splits_experts(const PlanAxes *axes, ExpertAxes experts, const char *axis)
+{
+    for (int i = 0; i < axes->ndata; i++)
+        if (axis == axes->data[i])
+            return experts.data >> i & 1;
+    return axis == axes->tensor && experts.tensor;
+}
+
+const char *autoplan_expert_axes(const Flow *f, const PlanAxes *axes, ExpertAxes experts)
+{
+    const char *text = "";
+    int n = 0;
+    for (int i = 0; i < axes->n; i++)
+        if (splits_experts(axes, experts, axes->name[i]))
+            text = arena_printf(f->arena, "%s%s%s", text, n++ ? ", " : "", axes->name[i]);
+    return n > 1 ? arena_printf(f->arena, "(%s)", text) : text;
+}
+
 /* ---- the plan block ------------------------------------------------------ */
 
 static void write_styles(Out *o, const Flow *f, const char *axis, const PlanDraft *d)
@@ -51,6 +74,23 @@ static void write_styles(Out *o, const Flow *f, const char *axis, const PlanDraf
     out(o, "    parallelize %s {\n", axis);
     for (int i = 0; i < list.n; i++)
         out(o, "        %s: %s\n", list.at[i].path, list.at[i].style);
+    out(o, "    }\n");
+}
+
+static void write_experts(Out *o, const Flow *f, const PlanAxes *axes, const PlanDraft *d)
+{
+    const char *names = autoplan_expert_axes(f, axes, d->experts);
+    if (!*names || f->experts.n == 0)
+        return;
+    out(o, "    expert_parallel %s {\n", names);
+    for (int i = 0; i < f->experts.n; i++) {
+        const char *path = f->experts.at[i];
+        out(o, "        %s", *path ? path : "model");
+        if (d->dispatch != DISPATCH_BY_BYTES)
+            out(o, ": %s=%s", option_name(OPTION_dispatch),
+                option_word(OPTION_dispatch, d->dispatch));
+        out(o, "\n");
+    }
     out(o, "    }\n");
 }
 
@@ -81,6 +121,7 @@ const char *autoplan_text(const Flow *f, const PlanAxes *axes, const char *name,
             option_word(OPTION_pipeline_schedule, draft->schedule));
     if (axes->tensor)
         write_styles(&o, f, axes->tensor, draft);
+    write_experts(&o, f, axes, draft);
     if (axes->ndata)
         write_units(&o, f, axes, draft);
     for (int i = 0; i < MAX_DRAFT_CLAUSES && draft->clause[i]; i++)

@@ -14,6 +14,9 @@
  * Classes that share a weight exclude each other. Those that exchange the fewest bytes for
  * each element of their weights are split, the others are not.
  *
+ * A draft says which axes split the experts of a mixture. If the tensor axis does, it does
+ * not split each expert too.
+ *
  *   before   module FeedForward … w1, w2, w3
  *   after    layers.*.ffn_norm:        SequenceParallel
  *            layers.*.feed_forward:    PrepareModuleInput(Shard(1) -> Replicate)
@@ -41,6 +44,7 @@ typedef struct PlanAxes {
     int ndata;
     const char *data[MAX_DATA_AXES]; /* the batch; of two the first one replicates */
     const char *tensor, *stages;     /* NULL: none */
+    int experts;                     /* data axis that is for experts; -1: none */
 } PlanAxes;
 
 typedef struct Flow Flow;
@@ -54,11 +58,24 @@ int autoplan_classes(const Flow *f);
 const char *autoplan_class_text(const Flow *f, int i);
 /* Whether sequence parallelism has anything to split. */
 bool autoplan_has_sequence(const Flow *f);
+/* Whether the model has modules with experts. */
+bool autoplan_has_experts(const Flow *f);
+
+/* The axes that split experts; none: each rank has all experts, or parts of them. */
+typedef struct ExpertAxes {
+    uint32_t data; /* bit i: PlanAxes.data[i] */
+    bool tensor;
+} ExpertAxes;
+
+/* The axes in the order of the mesh: "tp", "(dp, tp)"; "": none. */
+const char *autoplan_expert_axes(const Flow *f, const PlanAxes *axes, ExpertAxes experts);
 
 /* What varies between the plans of a model. */
 typedef struct PlanDraft {
     uint64_t whole;       /* bit i, below MAX_SPLIT_CLASSES: class i is not split */
     bool sequence;        /* activations between split modules are split by sequence */
+    ExpertAxes experts;
+    Dispatch dispatch;    /* of all experts */
     Strategy strategy;    /* of all units; STRATEGY_NONE: they do not say it */
     PipelineSchedule schedule;
     const char *clause[MAX_DRAFT_CLAUSES]; /* further ones: "checkpoint { layers.* }"; the

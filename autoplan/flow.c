@@ -8,6 +8,9 @@
  *
  * A dim that is a product of factors belongs to the class of the major factor, which is
  * the one that an axis splits: of [batch, seq, heads * head_dim] the heads.
+ *
+ * Weights of experts [experts, out, in] are split like others, by `out` or `in`, but not in a
+ * class that has other weights too: most elements of a model are theirs.
  */
 #include "autoplan/flow.h"
 
@@ -97,12 +100,12 @@ static bool is_output(const Flow *f, const Module *m, const Value *v)
 }
 
 /* The class of the operand's first dim that the op sums over or looks up (`summed`), or that
- * its result has; -1: none. */
+ * its result has; -1: none. That of experts is left out. */
 static int operand_class(const Flow *f, const Op *op, int operand, bool summed)
 {
     Rule r;
     rule_of(f->p, op, &r);
-    for (int d = 0; d < op->arg[operand]->type.ndim; d++) {
+    for (int d = op_is_grouped_matmul(op->kind); d < op->arg[operand]->type.ndim; d++) {
         int k = rule_split_factor(&r, operand, d, 1);
         if (k >= 0 && (rule_factor_dim(&r, r.nargs, k) < 0) == summed)
             return flow_class(f, op->arg[operand], d);
@@ -119,7 +122,8 @@ static void add_weight(Flow *f, const Op *op, int operand, int param)
     new.out = operand_class(f, op, operand, false);
     if (new.in < 0 || new.out < 0)
         return;
-    if (w && w->param == param && flow_can_name(m->path) && is_output(f, m, op->out[0]) &&
+    if (w && w->param == param && flow_can_name(m->path) &&
+        !op_is_grouped_matmul(op->kind) && is_output(f, m, op->out[0]) &&
         new.out == dim_class(&f->dims, dim_of_param(&f->dims, param, w->out_dim)))
         new.path = m->path;
     vec_push(f->arena, &f->weight, new);
@@ -137,12 +141,27 @@ static void find_ports(Flow *f)
 
 static void find_weights(Flow *f)
 {
-    for_ops(op, f->p->step)
-        for (int i = 0; is_forward(op) && op_contracts(op) && op->nargs == 2 && i < 2; i++) {
+    for_ops(op, f->p->step) {
+        bool experts = op_is_grouped_matmul(op->kind);
+        if (!is_forward(op) || !op_contracts(op) || (op->nargs != 2 && !experts))
+            continue;
+        for (int i = experts; i < 2; i++) {
             int param = value_param(op->arg[i]);
             if (param >= 0)
                 add_weight(f, op, i, param);
         }
+    }
+}
+
+static void find_experts(Flow *f)
+{
+    for_ops(op, f->p->step) {
+        bool known = !is_forward(op) || !op_is_grouped_matmul(op->kind);
+        for (int i = 0; i < f->experts.n && !known; i++)
+            known = strcmp(f->experts.at[i], op->path) == 0;
+        if (!known)
+            vec_push(f->arena, &f->experts, op->path);
+    }
 }
 
 /* ---- costs --------------------------------------------------------------- */
@@ -205,13 +224,39 @@ static double *exchanged_bytes(Flow *f)
 
 /* ---- the choice ---------------------------------------------------------- */
 
+static bool is_of_experts(const FlowWeight *w)
+{
+    return op_is_grouped_matmul(w->op->kind);
+}
+
+/* Whether the parameter has a matrix for each expert. */
+static bool has_experts(const Flow *f, int param)
+{
+    for (int i = 0; i < f->weight.n; i++)
+        if (f->weight.at[i].param == param && is_of_experts(&f->weight.at[i]))
+            return true;
+    return false;
+}
+
+/* Whether weights that are not of experts have the class. */
+static bool has_other_weights(const Flow *f, int id)
+{
+    for (int i = 0; i < f->weight.n; i++) {
+        const FlowWeight *w = &f->weight.at[i];
+        if (!is_of_experts(w) && (w->in == id || w->out == id))
+            return true;
+    }
+    return false;
+}
+
 static void add_to_class(Flow *f, const double *bytes, int id, int weight)
 {
-    if (f->blocked[id])
+    bool experts = is_of_experts(&f->weight.at[weight]);
+    if (f->blocked[id] || (experts && has_other_weights(f, id)))
         return;
     int at = flow_split_of(f, id);
     if (at < 0) {
-        SplitClass new = {.id = id, .bytes = bytes[id]};
+        SplitClass new = {.id = id, .bytes = bytes[id], .experts = experts};
         vec_push(f->arena, &f->split, new);
         at = f->split.n - 1;
     }
@@ -226,6 +271,17 @@ int flow_split_of(const Flow *f, int id)
     for (int i = 0; i < f->split.n; i++)
         if (f->split.at[i].id == id)
             return i;
+    return -1;
+}
+
+int flow_split_dim(const Flow *f, const PlanDraft *d, int param)
+{
+    bool experts = has_experts(f, param);
+    for (int k = 0; k < f->p->param.at[param].type.ndim; k++) {
+        int id = dim_class(&f->dims, dim_of_param(&f->dims, param, k));
+        if (draft_splits(f, d, id) && f->split.at[flow_split_of(f, id)].experts == experts)
+            return k;
+    }
     return -1;
 }
 
@@ -267,6 +323,7 @@ void flow_find_classes(Flow *f)
     find_classes(f);
     find_ports(f);
     find_weights(f);
+    find_experts(f);
     const double *bytes = exchanged_bytes(f);
     for (int i = 0; i < f->weight.n; i++) {
         add_to_class(f, bytes, f->weight.at[i].in, i);

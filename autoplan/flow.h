@@ -8,7 +8,7 @@
 #include "ir/analysis/uses.h"
 #include "ir/rules/dim_classes.h"
 
-/* A forward op that contracts a weight or looks up its rows. */
+/* A forward op that contracts a weight, or one for each expert, or looks up its rows. */
 typedef struct FlowWeight {
     const Op *op;
     int param, operand;   /* of the op, which is the weight */
@@ -22,6 +22,7 @@ typedef struct SplitClass {
     int id;          /* DimClasses */
     double bytes;    /* that ranks add or exchange in a step, were it split */
     double elements; /* of its weights */
+    bool experts;    /* it splits each expert, and no other weight */
     VEC(int) weight; /* indices into Flow.weight */
 } SplitClass;
 
@@ -38,6 +39,7 @@ struct Flow {
     VEC(FlowWeight) weight;
     VEC(SplitClass) split; /* those to split, the best first; no two share a weight */
     bool *sequence;       /* by class: sequence parallelism splits it */
+    VEC(const char *) experts; /* paths of the modules with experts; "": the model */
 };
 
 static inline int flow_class(const Flow *f, const Value *v, int d)
@@ -59,8 +61,10 @@ int flow_split_of(const Flow *f, int id);
 static inline bool draft_splits(const Flow *f, const PlanDraft *d, int id)
 {
     int i = flow_split_of(f, id);
-    return i >= 0 && !(d->whole >> i & 1);
+    return i >= 0 && !(d->whole >> i & 1) && !(d->experts.tensor && f->split.at[i].experts);
 }
+/* The dim of a parameter that a draft splits; -1: none. */
+int flow_split_dim(const Flow *f, const PlanDraft *d, int param);
 
 /* ---- sequence.c ---------------------------------------------------------- */
 

@@ -17,6 +17,8 @@ void flow_find_sequence(Flow *f)
         const FlowWeight *w = &f->weight.at[i];
         const Value *v = w->op->out[0];
         int longest = -1;
+        if (op_is_grouped_matmul(w->op->kind)) /* its rows are in no order of a sequence */
+            continue;
         for (int d = 1; d < v->type.ndim - 1; d++)
             if (longest < 0 || v->type.dim[d] > v->type.dim[longest])
                 longest = d;

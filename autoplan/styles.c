@@ -110,15 +110,6 @@ static bool is_of_module(const Styles *s, const Param *q, const Module *m)
     return strcmp(path_parent(s->f->arena, q->name), m->path) == 0;
 }
 
-/* The dim of a parameter that the draft splits; -1: none. */
-static int split_dim(const Styles *s, int param)
-{
-    for (int d = 0; d < s->f->p->param.at[param].type.ndim; d++)
-        if (draft_splits(s->f, s->d, dim_class(&s->f->dims, dim_of_param(&s->f->dims, param, d))))
-            return d;
-    return -1;
-}
-
 /* The dim of the sequence in all inputs and outputs of a module; -1: it is not the same, or
  * one has none. */
 static int common_sequence_dim(const Styles *s, int module)
@@ -142,7 +133,7 @@ static void add_parameters(Styles *s, int module)
         if (!is_of_module(s, &p->param.at[i], m))
             continue;
         owns = true;
-        int d = split_dim(s, i);
+        int d = flow_split_dim(s->f, s->d, i);
         if (d >= 0)
             add_line(s, module, p->param.at[i].name,
                      arena_printf(s->f->arena, "Shard(%d)", d));

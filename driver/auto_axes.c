@@ -28,6 +28,8 @@ static bool add_axis(Diag *d, Loc loc, PlanAxes *axes, const char *name)
         axes->stages = name;
     else
         axes->data[axes->ndata++] = name;
+    if (strcmp(name, "ep") == 0)
+        axes->experts = axes->ndata - 1;
     return true;
 }
 
@@ -59,7 +61,7 @@ static bool read_names(Arena *a, Diag *d, const Argument *mesh, PlanAxes *axes)
 bool plan_axes_read(Arena *a, Diag *d, const Argument *mesh, PlanAxes *axes)
 {
     const char *text = mesh->text;
-    *axes = (PlanAxes){0};
+    *axes = (PlanAxes){.experts = -1};
     if (text && strchr(text, '='))
         return read_names(a, d, mesh, axes);
     int n = 1;

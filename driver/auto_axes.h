@@ -12,7 +12,7 @@
 #include "frontend/frontend.h"
 
 /* Reads the axes of --mesh (text NULL: one axis dp). `tp` splits tensors, `pp` layers, the
- * others the batch. False after an error. */
+ * others the batch, `ep` experts too. False after an error. */
 bool plan_axes_read(Arena *a, Diag *d, const Argument *mesh, PlanAxes *axes);
 
 /* The size of an axis in a mesh of these axes, "8x4" or "dp=8,tp=4"; 1: it is not named. */

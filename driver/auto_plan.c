@@ -61,15 +61,16 @@ AutoPlan *auto_plan_begin(Arena *a, const PlanSource *from, const Options *o, Di
         return NULL;
     }
     plan->flow = autoplan_flow(a, p);
-    PlanDraft draft = variant_base_draft(plan->flow);
-    const char *text = autoplan_text(plan->flow, &plan->axes, variant_plan_name, &draft);
-    plan->file = variant_file_of_text(a, d, from->file, text);
     return plan;
 }
 
-const File *auto_plan_file(const AutoPlan *plan)
+const File *auto_plan_file(const AutoPlan *plan, bool experts)
 {
-    return plan->file;
+    PlanDraft draft = variant_base_draft(plan);
+    if (!experts)
+        draft.experts = (ExpertAxes){0};
+    const char *text = autoplan_text(plan->flow, &plan->axes, variant_plan_name, &draft);
+    return variant_file_of_text(plan->arena, plan->diag, plan->given, text);
 }
 
 /* ---- the search ---------------------------------------------------------- */
@@ -103,10 +104,17 @@ static int best_of(const Search *s)
     return best;
 }
 
-/* What a draft leaves out, for a choice without --machine. */
-static int left_out(const Variant *v)
+static bool splits_experts(const PlanDraft *d)
 {
-    int n = v->own ? MAX_SPLIT_CLASSES + 2 : !v->draft.sequence;
+    return d->experts.data || d->experts.tensor;
+}
+
+/* What a draft leaves out, for a choice without --machine. */
+static int left_out(const Search *s, const Variant *v)
+{
+    const PlanDraft base = variant_base_draft(s->plan);
+    int n = v->own ? MAX_SPLIT_CLASSES + 2
+                   : !v->draft.sequence + (splits_experts(&v->draft) != splits_experts(&base));
     for (uint64_t whole = v->draft.whole; whole; whole &= whole - 1)
         n++;
     return n;
@@ -125,7 +133,7 @@ static void time_from(Search *s, int first)
     if (first < s->c.candidate.n)
         choice_time_all(&s->c, first, s->c.candidate.n, timed ? choice_time : compile_only);
     for (int i = first; !timed && i < s->c.candidate.n; i++)
-        s->c.candidate.at[i].time.seconds = 1 + left_out(&s->variant.at[i]);
+        s->c.candidate.at[i].time.seconds = 1 + left_out(s, &s->variant.at[i]);
 }
 
 /* Whether the draft compiles; -1: no, else its index. */
@@ -138,20 +146,24 @@ static int try_draft(Search *s, PlanDraft draft)
 }
 
 /* Finds a draft that compiles if the base draft does not: splits one class after the other,
- * as far as they compile, then the sequence. Returns its index; -1: none does. */
+ * as far as they compile, then the sequence, then experts. Returns its index; -1: none does. */
 static int search_splits(Search *s)
 {
-    PlanDraft draft = variant_base_draft(s->plan->flow);
+    const PlanDraft base = variant_base_draft(s->plan);
+    PlanDraft draft = base;
     int n = autoplan_classes(s->plan->flow);
     draft.whole = n < MAX_SPLIT_CLASSES ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0;
     draft.sequence = false;
+    draft.experts = (ExpertAxes){0};
     int found = try_draft(s, draft);
-    for (int i = 0; found >= 0 && i <= n; i++) {
+    for (int i = 0; found >= 0 && i <= n + splits_experts(&base); i++) {
         PlanDraft more = draft;
         if (i < n)
             more.whole &= ~((uint64_t)1 << i);
+        else if (i == n)
+            more.sequence = base.sequence;
         else
-            more.sequence = autoplan_has_sequence(s->plan->flow);
+            more.experts = base.experts;
         int at = try_draft(s, more);
         draft = at >= 0 ? more : draft;
         found = at >= 0 ? at : found;
@@ -299,8 +311,10 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
     Search s = {.plan = plan,
                 .c = {.p = p, .from = &source, .o = plan->o, .d = plan->diag,
                       .a = plan->arena, .option = "--plan auto", .things = "plans"}};
-    variant_add_draft(&s, variant_base_draft(plan->flow), (Defines){.n = 0}, from->mesh);
+    const PlanDraft base = variant_base_draft(plan);
+    variant_add_draft(&s, base, (Defines){.n = 0}, from->mesh);
     variant_add_own(&s);
+    variant_add_experts(&s, base, (Defines){.n = 0}, from->mesh);
     time_from(&s, 0);
     if (s.c.candidate.at[0].error)
         search_splits(&s);

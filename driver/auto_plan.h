@@ -4,11 +4,13 @@
  *   --plan auto --mesh pp=4,dp=2,tp=8            plan auto(pp, dp, tp)
  *
  * The axes are those that --mesh names; without names dp, (dp, tp) or (pp, dp, tp). `tp`
- * splits tensors and `pp` layers, others the batch. autoplan.h derives the plan's lines.
+ * splits tensors and `pp` layers, others the batch; `ep`, or else `tp`, splits experts too.
+ * autoplan.h derives the plan's lines.
  *
  * With --machine, variants of the plan and the plans of the file that have the same axes
- * are compiled and timed: without sequence parallelism or without one of the splits, with
- * other strategies of FSDP, with other schedules of a pipeline. The best one is varied
+ * are compiled and timed: with experts over other axes or none, without sequence parallelism
+ * or without one of the splits, with other strategies of FSDP, with other schedules of a
+ * pipeline. The best one is varied
  * further until no variant is faster; if --mesh auto chose the mesh, the best plan is then
  * tried on the meshes that were nearly as fast. If none fits --device-memory, the changes of fit.h are
  * tried too: recomputation, gradient accumulation, a chunked head, offload. Without
@@ -30,8 +32,8 @@ bool auto_plan_requested(const Options *o, const File *f);
 /* Writes the plan "auto" for the model of from->file. from->mesh may have sizes "auto".
  * Notes go to d. NULL after an error. */
 AutoPlan *auto_plan_begin(Arena *a, const PlanSource *from, const Options *o, Diag *d);
-/* from->file with the plan "auto" as its only one. */
-const File *auto_plan_file(const AutoPlan *plan);
+/* from->file with the plan "auto" as its only one, with its expert_parallel or without. */
+const File *auto_plan_file(const AutoPlan *plan, bool experts);
 
 /* Chooses among its variants for from->mesh, whose sizes are known, and, of the best one,
  * among these other meshes too; sets from->mesh and from->file, and adds to from->define.

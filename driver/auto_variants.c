@@ -41,9 +41,20 @@ static const File *file_of_own(const AutoPlan *plan, const char *name)
 
 /* ---- drafts -------------------------------------------------------------- */
 
-PlanDraft variant_base_draft(const Flow *flow)
+PlanDraft variant_base_draft(const AutoPlan *plan)
 {
-    return (PlanDraft){.sequence = autoplan_has_sequence(flow), .schedule = PIPELINE_1F1B};
+    PlanDraft d = {.sequence = autoplan_has_sequence(plan->flow), .schedule = PIPELINE_1F1B,
+                   .dispatch = DISPATCH_BY_BYTES};
+    if (!autoplan_has_experts(plan->flow))
+        return d;
+    if (plan->axes.experts < 0) {
+        d.experts.tensor = plan->axes.tensor;
+        return d;
+    }
+    d.experts.data = 1u << plan->axes.experts;
+    if (plan->axes.ndata > 1)
+        d.strategy = STRATEGY_FULL_SHARD;
+    return d;
 }
 
 bool variant_same_text(const char *x, const char *y)
@@ -69,6 +80,30 @@ static bool splits_batch(const Search *s, const char *mesh)
     return any;
 }
 
+/* Whether there are axes that split experts, and each has several ranks. */
+static bool splits_experts(const Search *s, ExpertAxes e, const char *mesh)
+{
+    const PlanAxes *axes = &s->plan->axes;
+    bool all = (e.data || e.tensor) && (!e.tensor || is_split(s, mesh, axes->tensor));
+    for (int i = 0; i < axes->ndata; i++)
+        all &= !(e.data >> i & 1) || is_split(s, mesh, axes->data[i]);
+    return all;
+}
+
+static bool same_experts(ExpertAxes x, ExpertAxes y)
+{
+    return x.data == y.data && x.tensor == y.tensor;
+}
+
+/* "experts over (dp, tp)". */
+static const char *experts_name(const Search *s, ExpertAxes e, const char *mesh)
+{
+    if (!splits_experts(s, e, mesh))
+        return "without expert parallelism";
+    return arena_printf(s->plan->arena, "experts over %s",
+                        autoplan_expert_axes(s->plan->flow, &s->plan->axes, e));
+}
+
 /* What the plan does: "tensor and sequence parallelism with FSDP". */
 static const char *base_name(const Search *s, const char *mesh)
 {
@@ -77,9 +112,12 @@ static const char *base_name(const Search *s, const char *mesh)
                        : autoplan_has_sequence(s->plan->flow) ? "tensor and sequence parallelism"
                                                               : "tensor parallelism";
     if (is_split(s, mesh, s->plan->axes.stages))
-        text = joined(s->plan->arena, "a pipeline", text);
+        text = *text ? joined(s->plan->arena, "a pipeline", text) : "a pipeline";
     if (s->plan->axes.ndata)
         text = *text ? arena_printf(s->plan->arena, "%s with FSDP", text) : "FSDP";
+    ExpertAxes experts = variant_base_draft(s->plan).experts;
+    if (splits_experts(s, experts, mesh))
+        text = joined(s->plan->arena, text, experts_name(s, experts, mesh));
     return text;
 }
 
@@ -93,6 +131,7 @@ static const char *word_text(const Search *s, OptionName option, int word)
 static const char *draft_name(const Search *s, const PlanDraft *d, const char *mesh)
 {
     const Flow *flow = s->plan->flow;
+    const PlanDraft base = variant_base_draft(s->plan);
     Arena *a = s->plan->arena;
     const char *text = "";
     if (is_split(s, mesh, s->plan->axes.tensor) && !d->sequence && autoplan_has_sequence(flow))
@@ -101,9 +140,14 @@ static const char *draft_name(const Search *s, const PlanDraft *d, const char *m
         if (d->whole >> i & 1)
             text = joined(a, text, arena_printf(a, "without splitting %s",
                                                 autoplan_class_text(flow, i)));
-    if (d->strategy)
-        text = joined(a, text, word_text(s, OPTION_strategy, d->strategy));
-    if (d->schedule != variant_base_draft(flow).schedule)
+    if (!same_experts(d->experts, base.experts))
+        text = joined(a, text, experts_name(s, d->experts, mesh));
+    if (d->dispatch != base.dispatch)
+        text = joined(a, text, word_text(s, OPTION_dispatch, d->dispatch));
+    if (d->strategy != base.strategy)
+        text = joined(a, text, d->strategy ? word_text(s, OPTION_strategy, d->strategy)
+                                           : "the default strategy");
+    if (d->schedule != base.schedule)
         text = joined(a, text, word_text(s, OPTION_pipeline_schedule, d->schedule));
     for (int i = 0; i < MAX_DRAFT_CLAUSES && d->clause[i]; i++)
         text = joined(a, text, d->clause[i]);
@@ -213,6 +257,48 @@ void variant_add_own(Search *s)
     }
 }
 
+/* Whether candidates on this mesh have experts over these axes, and none of them compiles. */
+static bool experts_fail(const Search *s, ExpertAxes e, const char *mesh)
+{
+    bool tried = false;
+    for (int i = 0; i < s->variant.n; i++) {
+        const Candidate *t = &s->c.candidate.at[i];
+        if (s->variant.at[i].own || !same_experts(s->variant.at[i].draft.experts, e) ||
+            !variant_same_text(t->mesh, mesh))
+            continue;
+        if (!t->error)
+            return false;
+        tried = true;
+    }
+    return tried;
+}
+
+void variant_add_experts(Search *s, PlanDraft draft, Defines define, const char *mesh)
+{
+    const PlanAxes *axes = &s->plan->axes;
+    const ExpertAxes from = draft.experts;
+    draft.dispatch = variant_base_draft(s->plan).dispatch;
+    for (int i = 0; autoplan_has_experts(s->plan->flow) && i < 2 << axes->ndata; i++) {
+        draft.experts = (ExpertAxes){(uint32_t)i >> 1, i & 1};
+        bool none = !draft.experts.data && !draft.experts.tensor;
+        if (!same_experts(draft.experts, from) && (none || splits_experts(s, draft.experts, mesh)) &&
+            !experts_fail(s, draft.experts, mesh))
+            variant_add_draft(s, draft, define, mesh);
+    }
+}
+
+/* Adds the draft with other ways to bring tokens to experts. */
+static void add_dispatch(Search *s, PlanDraft draft, const Candidate *t)
+{
+    static const Dispatch dispatches[] = {DISPATCH_BY_BYTES, DISPATCH_GATHER,
+                                          DISPATCH_ALL_TO_ALL};
+    bool exchanged = draft.experts.data && splits_experts(s, draft.experts, t->mesh);
+    for (size_t i = 0; exchanged && i < sizeof dispatches / sizeof *dispatches; i++) {
+        draft.dispatch = dispatches[i];
+        variant_add_draft(s, draft, t->define, t->mesh);
+    }
+}
+
 /* Adds the draft with another setting of an option; NULL: without one. */
 static void add_setting(Search *s, PlanDraft draft, const Candidate *t, OptionName option,
                         const char *setting)
@@ -271,6 +357,8 @@ void variant_add_neighbors(Search *s, int at)
             variant_add_draft(s, d, t.define, t.mesh);
         }
     }
+    variant_add_experts(s, from, t.define, t.mesh);
+    add_dispatch(s, from, &t);
     d = from;
     for (size_t i = 0; splits_batch(s, t.mesh) && i < sizeof strategies / sizeof *strategies;
          i++) {

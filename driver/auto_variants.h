@@ -2,7 +2,7 @@
  * a draft (autoplan/autoplan.h), and plans of the file.
  *
  *   draft       tensor and sequence parallelism with FSDP
- *   neighbors   without sequence parallelism; without splitting output;
+ *   neighbors   without sequence parallelism; without splitting output; experts over dp;
  *               strategy=shard_grad_op; -D recompute=fused; -D async_tp=2; …
  */
 #ifndef PARC_DRIVER_AUTO_VARIANTS_H
@@ -26,7 +26,7 @@ struct AutoPlan {
     Diag *diag;
     const Flow *flow;
     PlanAxes axes;
-    const File *given, *file; /* with its own plans, with the plan "auto" */
+    const File *given; /* with its own plans */
     bool recompute_given, async_tp_given; /* by the file or by -D */
 };
 
@@ -44,8 +44,9 @@ extern const char variant_plan_name[];
 const File *variant_file(Arena *a, const File *from, PlanDecl *plan);
 /* The same with the plan of this text, which has no syntax errors. */
 const File *variant_file_of_text(Arena *a, Diag *d, const File *from, const char *text);
-/* The draft at which the search begins. */
-PlanDraft variant_base_draft(const Flow *flow);
+/* The draft at which the search begins: the axis `ep`, or else the tensor axis, splits
+ * experts. */
+PlanDraft variant_base_draft(const AutoPlan *plan);
 /* Whether the texts are equal; NULL is "". */
 bool variant_same_text(const char *x, const char *y);
 
@@ -63,6 +64,9 @@ bool variant_has_async_tp(const Search *s, int i);
 void variant_add_draft(Search *s, PlanDraft draft, Defines define, const char *mesh);
 /* The plans of the file that have the same axes. */
 void variant_add_own(Search *s);
+/* The draft with experts over other axes, but for those that no candidate on this mesh could
+ * split them over. */
+void variant_add_experts(Search *s, PlanDraft draft, Defines define, const char *mesh);
 /* The drafts that differ from that of candidate `at` in one respect. */
 void variant_add_neighbors(Search *s, int at);
 

@@ -143,7 +143,7 @@ static bool begin_plan(Compilation *c, AutoPlan **plan)
     if (diag_error_count(c->diag) > 0 ||
         !(*plan = auto_plan_begin(c->arena, &from, &c->o, c->diag)))
         return false;
-    c->file = auto_plan_file(*plan);
+    c->file = auto_plan_file(*plan, true);
     return true;
 }
 
@@ -151,6 +151,10 @@ static bool begin_plan(Compilation *c, AutoPlan **plan)
 static bool choose_plan(Compilation *c, const AutoPlan *plan, const OtherMeshes *others)
 {
     const Program *p = lower_quietly(c);
+    if (!p) { /* the mesh may not divide the experts */
+        c->file = auto_plan_file(plan, false);
+        p = lower_quietly(c);
+    }
     if (!p)
         return true;
     TargetInfo t = target_of(c, mesh_ranks(&p->mesh), p->mesh.node);

@@ -45,9 +45,19 @@ seconds() { # seconds OPTIONS…: of a step, by forecast
 }
 # not_slower FILE PLAN OPTIONS…: the automatic plan, which may be PLAN, than PLAN.
 not_slower() {
-    file=$1 plan=$2
-    shift 2
-    own=$(seconds "$file" --plan "$plan" "$@") &&
+    as_fast "$1" "$@"
+}
+# not_slower_bare MODEL PLAN OPTIONS…: the automatic plan of the example without its plans.
+not_slower_bare() {
+    model=$1
+    shift
+    bare "$model"
+    as_fast "$work/$model.pdl" "examples/$model.pdl" "$@"
+}
+as_fast() { # as_fast FILE OTHER PLAN OPTIONS…: the automatic plan of FILE, as PLAN of OTHER
+    file=$1 other=$2 plan=$3
+    shift 3
+    own=$(seconds "$other" --plan "$plan" "$@") &&
         auto=$(seconds "$file" --plan auto "$@") &&
         echo "$plan $own, auto $auto" &&
         jq -en --argjson own "$own" --argjson auto "$auto" '$auto <= $own'
@@ -235,19 +245,77 @@ losses() { # losses FILE PARC_OPTIONS…
         "$work/train" --data "bytes:$text" --steps 6 --log "$work/log" >"$work/out" 2>&1 &&
         jq -r 'select(.loss) | .loss' "$work/log" >"$to" && [ "$(wc -l <"$to")" = 6 ]
 }
-same_losses() { # same_losses MESH OPTIONS…
-    mesh=$1
-    shift
+same_losses() { # same_losses MODEL MESH OPTIONS…: of the model without its plans
+    model=$1 mesh=$2
+    shift 2
+    bare "$model"
     # shellcheck disable=SC2086
-    losses "$work/one" "$work/llama.pdl" $small --mesh 1 &&
-        losses "$work/many" "$work/llama.pdl" $small --plan auto --mesh "$mesh" "$@" &&
+    losses "$work/one" "$work/$model.pdl" $small --mesh 1 "$@" &&
+        losses "$work/many" "$work/$model.pdl" $small --plan auto --mesh "$mesh" "$@" &&
         paste "$work/one" "$work/many" |
         awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit bad || NR != 6 }'
 }
-bare llama
-check "the losses are those of one rank" same_losses 2x2
-in_all check "on a pipeline too" same_losses pp=2,dp=1,tp=2 -D accumulate=2
+check "the losses are those of one rank" same_losses llama 2x2
+in_all check "on a pipeline too" same_losses llama pp=2,dp=1,tp=2 -D accumulate=2
+
+# Mixtures of experts.
+experts="-D head_dim=16"
+moe() { # moe MESH OPTIONS…
+    # shellcheck disable=SC2086
+    same_losses mixtral "$@" $experts
+}
+says() { grep -qF -- "$1" "$work/err"; }
+check "experts over tp" moe 2x2
+check "the note says so" says "parallelism with FSDP, experts over tp;"
+check "experts over ep" moe dp=2,ep=2
+check "the note says so" says "FSDP, experts over ep;"
+check "experts that no axis divides: each is split" moe 2x2 -D experts=5
+check "the note says so" says "is without expert parallelism;"
+in_all check "experts beside a pipeline" moe pp=2,dp=1,tp=2 -D accumulate=2
+experts="-D dense_layers=1 -D n_layers=3 -D q_rank=24 -D kv_rank=16 -D nope_dim=16 -D rope_dim=8
+    -D v_dim=16 -D expert_hidden=32 -D experts=8 -D top_k=3 -D groups=4 -D top_groups=2"
+small=$(echo "$small" | sed 's/-D n_kv_heads=2//')
+deepseek() { # deepseek MESH OPTIONS…
+    # shellcheck disable=SC2086
+    same_losses deepseek_moe "$@" $experts
+}
+check "experts in groups, over ep" deepseek dp=2,ep=2
+in_all check "experts in groups, over tp" deepseek 2x2
+check "mixtral: the printed plan is kept" keeps mixtral --mesh 2x2
+in_all check "deepseek_moe: the printed plan is kept" keeps deepseek_moe --mesh dp=2,ep=2
+check "the plan has experts over tp" prints "expert_parallel tp {" "$work/mixtral.pdl" --plan auto \
+    --mesh 8x8 -D batch=64 --machine h100-sxm
+check "a loser has its reason" says \
+    "note: not experts over (dp, tp): 64 ranks cannot split 8 experts"
+check "--search limits them" notes "of 2 tried" "$work/mixtral.pdl" --plan auto --mesh 8x8 \
+    -D batch=64 --machine h100-sxm --search 2
+cat >"$work/raw.pdl" <<'END'
+model M(dim=16) {
+    param up[8, 24, dim] = normal(0.2)
+    param down[8, dim, 24] = normal(0.2)
+    forward(x: [batch, seq, dim]) {
+        weights, ids = topk(slice(x, 0, 8), 2)
+        pair, row, ends, needed = group_rows(ids, 8)
+        h = grouped_matmul(tanh(grouped_matmul(gather_rows(x, pair, row), up, ends)), down, ends)
+        return mean(combine_rows(h, pair, row))
+    }
+}
+train { batch = 8 }
+END
+check "experts of the model itself" keep_raw
+check "they are over tp" sh -c "grep -A1 'expert_parallel tp {' '$work/block' | grep -x ' *model'"
+fast_on() { # fast_on MODEL MESH BATCH: the plan that parc writes takes no more time
+    check "$1 on $2 is not slower" not_slower_bare "$1" tp_fsdp --mesh "$2" -D batch="$3" \
+        --machine h100-sxm
+}
+fast_on mixtral 8x8 64
+fast_on deepseek_moe 64x8 512
+in_all fast_on mixtral 16x8 256
+in_all fast_on mixtral 64x8 1024
+in_all fast_on deepseek_moe 128x8 1024
+check "nor with the example's plan in the file" not_slower examples/mixtral.pdl tp_fsdp --mesh 16x8 \
+    -D batch=256 --machine h100-sxm
 
 # Errors.
 dump_has_none() {

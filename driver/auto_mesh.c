@@ -198,9 +198,37 @@ static const char *refuse(Choice *c)
     return NULL;
 }
 
-const char *auto_mesh_choose(const Program *p, const PlanSource *from,
-                             const Options *o, Diag *d, OtherMeshes *others)
+/* Of the meshes that compile, the one after `than` by the memory of a rank; NULL: none. */
+static const Candidate *next_smallest(const Choice *c, const Candidate *than)
 {
+    const Candidate *next = NULL;
+    for (int i = 0; i < c->candidate.n; i++) {
+        const Candidate *t = &c->candidate.at[i];
+        bool after = !than || t->peak > than->peak || (t->peak == than->peak && t > than);
+        if (!t->error && after && (!next || t->peak < next->peak))
+            next = t;
+    }
+    return next;
+}
+
+/* The mesh that needs the least memory, though it does not fit; NULL: none compiles. */
+static const char *choose_smallest(const Choice *c, OtherMeshes *others)
+{
+    const Candidate *best = next_smallest(c, NULL), *other = best;
+    if (!best)
+        return NULL;
+    diag_note(c->d, (Loc){0}, "--mesh auto is %s, which needs the least memory: a rank needs %s, "
+              "%s more than it may use, without changes of the plan", best->mesh,
+              bytes(c, best->peak), bytes(c, best->peak - fit_limit(c->o)));
+    while (others->n < MOST_OTHER_MESHES && (other = next_smallest(c, other)))
+        others->mesh[others->n++] = other->mesh;
+    return best->mesh;
+}
+
+const char *auto_mesh_choose(const Program *p, const PlanSource *from, const Options *o,
+                             Diag *d, bool any_memory, OtherMeshes *others)
+{
+    const char *smallest;
     *others = (OtherMeshes){0};
     Choice c = {.p = p, .from = from, .o = o, .d = d, .a = p->arena,
                 .n = p->mesh.n, .ranks = o->ranks,
@@ -210,6 +238,8 @@ const char *auto_mesh_choose(const Program *p, const PlanSource *from,
     if (from->t->machine) {
         int tried;
         const Candidate *best = choice_by_time(&c, &tried);
+        if (!best && any_memory && (smallest = choose_smallest(&c, others)))
+            return smallest;
         if (!best)
             return refuse(&c);
         choice_report_times(&c, best, tried);
@@ -220,6 +250,8 @@ const char *auto_mesh_choose(const Program *p, const PlanSource *from,
         return best->mesh;
     }
     const Candidate *best = choose(&c);
+    if (!best && any_memory && (smallest = choose_smallest(&c, others)))
+        return smallest;
     if (!best)
         return refuse(&c);
     diag_note(d, (Loc){0}, "--mesh auto is %s: %s; a rank needs %s", best->mesh,

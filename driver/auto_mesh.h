@@ -26,7 +26,7 @@
 /* Whether --mesh has a size "auto". */
 bool auto_mesh_requested(const Options *o);
 
-/* Meshes that lost by time, the fastest first. */
+/* Meshes that lost by time or memory, the best first. */
 enum { MOST_OTHER_MESHES = 3 };
 typedef struct OtherMeshes {
     int n;
@@ -35,8 +35,10 @@ typedef struct OtherMeshes {
 
 /* The mesh as text for --mesh, "dp=8,tp=8"; NULL after an error. `p`: the model
  * with axes of size 1. Notes report the choice and the candidates that lost. *others: the
- * best ones of these with --machine. */
-const char *auto_mesh_choose(const Program *p, const PlanSource *from,
-                             const Options *o, Diag *d, OtherMeshes *others);
+ * best ones of these with --machine. any_memory: if no mesh fits, the one for which a rank
+ * needs the least memory is chosen, and *others are the next ones: --plan auto changes the
+ * plan. */
+const char *auto_mesh_choose(const Program *p, const PlanSource *from, const Options *o,
+                             Diag *d, bool any_memory, OtherMeshes *others);
 
 #endif

@@ -320,8 +320,10 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
         search_splits(&s);
     search_meshes(&s, search_variants(&s), others);
     int best = best_with_forward(&s);
-    if (best < 0 && search_memory(&s) >= 0)
+    if (best < 0) {
+        search_meshes(&s, search_memory(&s), others);
         best = best_with_forward(&s);
+    }
     if (best < 0)
         return refuse(&s);
     const Candidate *t = &s.c.candidate.at[best];

@@ -170,7 +170,7 @@ static bool choose_plan(Compilation *c, const AutoPlan *plan, const OtherMeshes 
 
 /* Chooses the sizes of --mesh auto; false after an error. A model that has
  * errors is lowered again, to report them. */
-static bool choose_mesh(Compilation *c, OtherMeshes *others)
+static bool choose_mesh(Compilation *c, const AutoPlan *plan, OtherMeshes *others)
 {
     if (c->o.ranks == 0) {
         diag_error(c->diag, c->o.mesh.loc, "the size 'auto' needs the number of "
@@ -184,7 +184,7 @@ static bool choose_mesh(Compilation *c, OtherMeshes *others)
         return true;
     TargetInfo t = target_of(c, c->o.ranks, c->o.node_size);
     PlanSource from = plan_source(c, &t);
-    c->mesh = auto_mesh_choose(p, &from, &c->o, c->diag, others);
+    c->mesh = auto_mesh_choose(p, &from, &c->o, c->diag, plan != NULL, others);
     return c->mesh != NULL;
 }
 
@@ -249,7 +249,7 @@ static Program *front_end(Compilation *c)
     c->mesh = c->o.mesh.text;
     AutoPlan *plan;
     OtherMeshes others = {0};
-    if (!begin_plan(c, &plan) || (auto_mesh_requested(&c->o) && !choose_mesh(c, &others)) ||
+    if (!begin_plan(c, &plan) || (auto_mesh_requested(&c->o) && !choose_mesh(c, plan, &others)) ||
         (plan && !choose_plan(c, plan, &others)))
         return NULL;
     choose_unit_defaults(c);

@@ -230,6 +230,10 @@ check "without --machine the first change that fits" notes \
     "note: the plan is for -D accumulate=2, which applies" examples/llama.pdl --plan auto \
     --mesh 8x8 --device-memory 7G
 check "the block names a setting that it needs" grep -qx "# with accumulate = 2" "$work/out"
+check "no mesh fits without changes of the plan" notes "note: the plan is for -D accumulate=2" \
+    examples/llama.pdl --plan auto --mesh auto --ranks 64 --device-memory 6G
+check "the one that needs the least memory is taken" grep -qF \
+    "note: --mesh auto is dp=8,tp=8, which needs the least memory: a rank needs" "$work/err"
 check "a plan that fits nowhere" refused "no automatic plan fits the memory" \
     examples/llama.pdl --plan auto --mesh 8x8 --device-memory 300M
 check "it says how much is missing" grep -q "note: nearest: .* more than it may use" \

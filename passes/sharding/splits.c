@@ -111,17 +111,23 @@ static void add_factor_of(Candidates *c, const Rule *r, int tensor,
         add_candidate(c, (Split){SPLIT_FACTOR, d->f[i], -1});
 }
 
-/* Whether the op is linear in each of some operands separately: a product. */
-static bool is_multilinear(const Op *op)
+/* Whether the op is linear in one operand at a time: "one 0", "one 0 1". */
+static bool is_linear_in_one(const Op *op)
 {
     return strncmp(op_info(op->kind)->linear, "one", 3) == 0;
+}
+
+/* Whether the op is linear in each of several operands separately: a product. */
+static bool is_product(const Op *op)
+{
+    return is_linear_in_one(op) && strlen(op_info(op->kind)->linear) > strlen("one 0");
 }
 
 /* Adds the ways in which the op could pass on a Partial(sum). */
 static void add_partials(Candidates *c, const Op *op, int nargs)
 {
     const char *linear = op_info(op->kind)->linear;
-    if (!is_multilinear(op)) {
+    if (!is_linear_in_one(op)) {
         add_candidate(c, (Split){SPLIT_PARTIAL, 0, -1});
         return;
     }
@@ -167,12 +173,12 @@ static void find_candidates(const Program *p, const Op *op, const Rule *r, int a
         }
     /* At equal cost prefer to pass on a Partial: it may be summed with
      * others. */
-    if (partial && !is_multilinear(op))
+    if (partial && !is_product(op))
         add_partials(c, op, r->nargs);
     if (pmax)
         add_candidate(c, (Split){SPLIT_PMAX, 0, -1});
     add_candidate(c, (Split){SPLIT_NONE, 0, -1});
-    if (partial && is_multilinear(op))
+    if (partial && is_product(op))
         add_partials(c, op, r->nargs);
     int kept = 0;
     for (int i = 0; i < c->n; i++)
@@ -396,7 +402,7 @@ static double pending_seconds(const Study *y, const Split *split,
         /* Sums over a loop axis are done at the end, whatever their number. */
         if (mesh_is_loop_axis(&y->s->p->mesh, a))
             continue;
-        seconds += is_multilinear(y->op) ? after : fmax(0, after - before);
+        seconds += is_product(y->op) ? after : fmax(0, after - before);
     }
     return seconds;
 }

@@ -5,22 +5,10 @@
 . "$(dirname "$0")/lib_cuda.sh"
 
 model=tests/data/context.pdl
-"$PARC" $model --target cpu --threads 1 --plan one -o "$work/one" &&
-    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
-
-follows() { # follows PLAN MESH [OPTIONS…]
-    plan=$1 mesh=$2 at=$work/$1
-    shift 2
-    cuda_tree "$at" $model --plan "$plan" --mesh "$mesh" "$@" || return
-    for order in early late; do
-        cuda_run "$at" fast $order --steps 6 --seed 3 --log "$at.log" &&
-            same_curve "$at.log" "$work/one.log" 1e-5 || return
-    done
-    rm -rf "$at"
-}
-check "heads, dp=2 cp=2" follows heads 2x2
-check "gathered keys, tp=2 cp=2" follows gather_tensor 2x2
-in_all check "gathered keys, cp=4" follows gather 1x4
-in_all check "heads, tp=2 cp=2" follows tensor 2x2
-in_all check "a pipeline" follows stages 2x2 -D accumulate=2
+one_cpu_rank one
+check "heads, dp=2 cp=2" follows fast 1e-5 2x2 --plan heads
+check "gathered keys, tp=2 cp=2" follows fast 1e-5 2x2 --plan gather_tensor
+in_all check "gathered keys, cp=4" follows fast 1e-5 1x4 --plan gather
+in_all check "heads, tp=2 cp=2" follows fast 1e-5 2x2 --plan tensor
+in_all check "a pipeline" follows fast 1e-5 2x2 --plan stages -D accumulate=2
 finish

@@ -6,19 +6,7 @@
 . "$(dirname "$0")/lib_cuda.sh"
 
 model=tests/data/experts.pdl
-"$PARC" $model --target cpu --threads 1 --plan units -o "$work/one" &&
-    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
-
-follows() { # follows KIND TOLERANCE MESH [OPTIONS…]: KIND is that of cuda_run
-    kind=$1 most=$2 mesh=$3 at=$work/$3
-    shift 3
-    cuda_tree "$at" $model --mesh "$mesh" "$@" || return
-    for order in early late; do
-        cuda_run "$at" "$kind" $order --steps 6 --seed 3 --log "$at.log" 2>"$at.err" &&
-            same_curve "$at.log" "$work/one.log" "$most" && ! grep '^standin:' "$at.err" || return
-    done
-    rm -rf "$at"
-}
+one_cpu_rank units
 STANDIN_CALLS=$work/calls
 export STANDIN_CALLS
 check "one GPU" follows checked 2e-5 1x1 --plan units
@@ -42,8 +30,7 @@ check "a pipeline, experts on dp and tp" follows fast 2e-5 2x2x2 --plan sequence
     -D accumulate=2
 
 model=tests/data/biased_experts.pdl
-"$PARC" $model --target cpu --threads 1 --plan units -o "$work/one" &&
-    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
+one_cpu_rank units
 check "biases of experts, and sinks" follows checked 2e-5 1x1 --plan units
 in_all check "the same in bf16" follows fast 2e-2 1x1 --plan units -D precision=bf16
 in_all check "the same on two ranks" follows fast 2e-5 1x2 --plan swap

@@ -36,3 +36,21 @@ cuda_run() {
     }
     STANDIN_ORDER=$order "$standin/run" -k "$tree/$kind.so" "$tree/train" "$@"
 }
+
+# one_cpu_rank PLAN: six steps of $model; $work/one.log has their losses.
+one_cpu_rank() {
+    "$PARC" "$model" --target cpu --threads 1 --plan "$1" -o "$work/one" &&
+        "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
+}
+# follows KIND TOLERANCE MESH [OPTIONS…]: after one_cpu_rank, a CUDA program of $model has its
+# losses, whether queued work runs early or late. KIND is that of cuda_run.
+follows() {
+    kind=$1 most=$2 mesh=$3 at=$work/$3
+    shift 3
+    cuda_tree "$at" "$model" --mesh "$mesh" "$@" || return
+    for order in early late; do
+        cuda_run "$at" "$kind" $order --steps 6 --seed 3 --log "$at.log" 2>"$at.err" &&
+            same_curve "$at.log" "$work/one.log" "$most" && ! grep '^standin:' "$at.err" || return
+    done
+    rm -rf "$at"
+}

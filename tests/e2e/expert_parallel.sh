@@ -71,29 +71,7 @@ check "the plan has both in bytes" sh -c "'$PARC' '$work/free.pdl' --plan gather
     grep 'to experts and back: all_to_all 10.12 KiB per call, gather 13.50 KiB'"
 
 # All tokens at two experts of two ranks.
-cat >"$work/tied.pdl" <<'END'
-model Tied(dim=16) {
-    table: Embedding(256, dim)
-    param up[8, 24, dim] = normal(0.2)
-    param down[8, dim, 24] = normal(0.2)
-    forward(tokens: int(256)[batch, seq], labels: int(256)[batch, seq]) {
-        x = table(tokens)
-        scores, ids = topk(detach(slice(x, 0, 8)) * 0.0 + 1.0, 2)
-        pair, row, ends, needed = group_rows(ids, 8)
-        h = tanh(grouped_matmul(gather_rows(x, pair, row), up, ends))
-        y = combine_rows(grouped_matmul(h, down, ends), pair, row)
-        return cross_entropy(einsum("bsd, vd -> bsv", y, table.weight), labels)
-    }
-}
-plan one(dp) { fully_shard dp { model } }
-plan gather(dp, ep) { expert_parallel ep { model: dispatch=gather, buffer=1 } }
-plan swap(dp, ep) { expert_parallel ep { model: dispatch=all_to_all, buffer=1 } }
-train {
-    batch = 8
-    seq = 12
-}
-END
-model=$work/tied.pdl
+model=tests/data/tied_experts.pdl
 check "all tokens at two experts, one rank" trains tied one 1
 check "all tokens at two experts, gathered on four" agrees tied tied_gather gather 1x4
 check "all tokens at two experts, exchanged on four" agrees tied tied_swap swap 2x4
@@ -165,7 +143,8 @@ check "one message for experts that the axis does not divide" test "$(
         --mesh 1x1x16 -D batch=16 | grep -c error:)" = 1
 check "a buffer too small for balanced experts" refused "must be a factor of at least 1" \
     "expert_parallel ep { layers.*.moe: buffer=0.5 }" --mesh 1x1x2
-sed 's/y = combine_rows/h = h * 2.0 + sum(h) * 0.0\n        y = combine_rows/' "$work/tied.pdl" >"$work/sum.pdl"
+sed 's/y = combine_rows/h = h * 2.0 + sum(h) * 0.0\n        y = combine_rows/' \
+    tests/data/tied_experts.pdl >"$work/sum.pdl"
 sums() {
     ! "$PARC" "$work/sum.pdl" --plan "$1" --mesh "$2" --emit plan >"$work/out" 2>"$work/err" &&
         grep -F "works across rows of experts" "$work/err"

@@ -34,32 +34,10 @@ check "no loss of balance" unbalanced unbalanced
 check "no loss of balance, microbatches" unbalanced parts -D accumulate=4
 check "microbatches have the same losses" same_curve "$work/parts.log" "$work/unbalanced.log" 1e-5
 
-# All scores are equal, so that experts 0 and 1 have all tokens. The others have gradient 0, and
-# SGD does not change them.
+# Experts 0 and 1 have all tokens. The others have gradient 0, and SGD does not change them.
 tied() { # tied PRECISION
-    cat >"$work/tied.pdl" <<END
-model Tied(dim=16) {
-    table: Embedding(256, dim)
-    param up[4, 24, dim] = normal(0.2)
-    param down[4, dim, 24] = normal(0.2)
-    forward(tokens: int(256)[batch, seq], labels: int(256)[batch, seq]) {
-        x = table(tokens)
-        scores, ids = topk(detach(slice(x, 0, 4)) * 0.0 + 1.0, 2)
-        pair, row, ends, needed = group_rows(ids, 4)
-        h = tanh(grouped_matmul(gather_rows(x, pair, row), up, ends))
-        h = h * like(unsqueeze(gather_pairs(scores, pair, row), -1), h)
-        y = combine_rows(grouped_matmul(h, down, ends), pair, row)
-        return cross_entropy(einsum("bsd, vd -> bsv", y, table.weight), labels)
-    }
-}
-train {
-    batch     = 4
-    seq       = 16
-    precision = $1
-    optimizer = SGD(lr=1.0)
-}
-END
-    "$PARC" "$work/tied.pdl" --target cpu -o "$work/tied" &&
+    "$PARC" tests/data/tied_experts.pdl --target cpu --plan one -D experts=4 -D precision="$1" \
+        -o "$work/tied" &&
         "$work/tied" --steps 3 --seed 1 --data "bytes:$text" --export "$work/after" &&
         "$work/tied" --steps 0 --seed 1 --export "$work/before" &&
         python3 tests/tools/experts_moved.py "$work/before" "$work/after" up,down "1 1 0 0"

@@ -17,8 +17,7 @@ enum { KEY = 64, TEXT = 512 };
 typedef struct Entry {
     char id[TEXT], kind[TEXT], axis[TEXT], tensor[TEXT], phase[TEXT], why[TEXT];
     char source[TEXT], name[TEXT], class[TEXT], path[TEXT];
-    double bytes, count, group, exposed, sent;
-    bool in_place;
+    double bytes, count, exposed, sent;
 } Entry;
 
 typedef struct Statement {
@@ -66,7 +65,7 @@ static void read_entry(Reader *r, Entry *e)
     const struct {
         const char *key;
         double *to;
-    } number[] = {{"bytes", &e->bytes}, {"count", &e->count}, {"group_size", &e->group},
+    } number[] = {{"bytes", &e->bytes}, {"count", &e->count},
                   {"exposed_seconds", &e->exposed}, {"sent", &e->sent}};
     rt_json_object(&r->json);
     while (rt_json_key(&r->json, key, sizeof key)) {
@@ -77,22 +76,9 @@ static void read_entry(Reader *r, Entry *e)
         for (size_t i = 0; i < sizeof number / sizeof *number && !known; i++)
             if ((known = strcmp(key, number[i].key) == 0))
                 *number[i].to = rt_json_number(&r->json);
-        if (!known && strcmp(key, "in_place") == 0)
-            e->in_place = rt_json_boolean(&r->json);
-        else if (!known)
+        if (!known)
             rt_json_skip(&r->json);
     }
-}
-
-/* The bytes that a rank sends for a collective in a step. */
-static double sent(const Entry *e)
-{
-    double all = e->bytes * e->count, part = (e->group - 1) / e->group;
-    if (e->in_place || e->group <= 1 || strcmp(e->kind, "receive") == 0)
-        return 0;
-    if (strcmp(e->kind, "send") == 0 || strcmp(e->kind, "move") == 0)
-        return all;
-    return all * part * (strcmp(e->kind, "all_reduce") == 0 ? 2 : 1);
 }
 
 static void take_collective(Reader *r, const Entry *e)
@@ -100,7 +86,7 @@ static void take_collective(Reader *r, const Entry *e)
     Arena *a = r->c->arena;
     const char *name = arena_printf(a, "%s over %s: %s (%s)", e->kind, e->axis, e->tensor,
                                     e->phase);
-    add(r, SECTION_COLLECTIVES, name, sent(e), arena_printf(a, "%s  (%s)", e->why, e->source));
+    add(r, SECTION_COLLECTIVES, name, e->sent * e->count, arena_printf(a, "%s  (%s)", e->why, e->source));
     CompareRow *row = compare_row(r->c, SECTION_COLLECTIVES, name);
     row->calls[r->side] += e->count;
     row->each[r->side] = e->bytes;

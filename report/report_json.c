@@ -41,6 +41,7 @@ static const Measure measure[] = {
     {"params.weight_decay", "1", whole, NULL},
     {"collectives.group_size", "ranks", whole, NULL},
     {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.sent", "bytes", rank, "call"},
     {"collectives.count", "calls", rank, "step"},
     {"traffic.calls", "calls", rank, "step"},
     {"traffic.bytes", "bytes", rank, "step"},
@@ -89,7 +90,6 @@ static const Measure measure[] = {
 static const Measure nodes[] = {
     {"node_size", "ranks", whole, NULL},
     {"groups.nodes", "nodes", whole, NULL},
-    {"collectives.sent", "bytes", rank, "call"},
     {"collectives.sent_between_nodes", "bytes", rank, "call"},
 };
 
@@ -253,9 +253,9 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     json_number(o, "bytes", c->bytes);
     json_number(o, "count", c->count);
     out(o, ", \"in_place\": %s", c->in_place ? "true" : "false");
+    json_number(o, "sent", (int64_t)collective_sent(c));
     if (p->mesh.node) {
         json_text(o, "link", collective_link(p, c));
-        json_number(o, "sent", (int64_t)collective_sent(c));
         json_number(o, "sent_between_nodes",
                     (int64_t)collective_sent_between(p, c));
     }

@@ -39,6 +39,16 @@ check "JSON: every collective once" json '(.collectives | map(.name) | unique | 
 check "JSON: bytes that are sent" json '([.collectives[].a] | add) as $sent |
     ([$a[0].collectives[] | .bytes * .count * (.group_size - 1) / .group_size *
         (if .kind == "all_reduce" then 2 else 1 end)] | add) | . / $sent - 1 | fabs < 1e-9'
+. tests/e2e/lib_ring.sh
+without_bias >"$work/ring.pdl"
+shifted() { # the rows of collectives over cp add up to its traffic, with shifts
+    "$PARC" "$work/ring.pdl" --plan ring --mesh 1x4 --emit json="$work/ring.json" &&
+        "$PARC" compare --json "$work/ring.json" "$work/ring.json" |
+        jq -e --slurpfile plan "$work/ring.json" '[.collectives[] |
+            select(.name | test(" over cp:")) | .a] | add ==
+                ($plan[0].traffic[] | select(.axis == "cp") | .sent)'
+}
+check "JSON: bytes that shifts send" shifted
 for axis in pp dp tp; do
     check "the bytes over $axis are those of the plan" sh -c "
         '$PARC' examples/three_d.pdl --mesh 4x2x2 --emit plan >'$work/plan' &&

@@ -255,8 +255,10 @@ same_losses() { # same_losses MODEL MESH OPTIONS…: of the model without its pl
     bare "$model"
     # shellcheck disable=SC2086
     losses "$work/one" "$work/$model.pdl" $small --mesh 1 "$@" &&
-        losses "$work/many" "$work/$model.pdl" $small --plan auto --mesh "$mesh" "$@" &&
-        paste "$work/one" "$work/many" |
+        losses "$work/many" "$work/$model.pdl" $small --plan auto --mesh "$mesh" "$@" && agree
+}
+agree() {
+    paste "$work/one" "$work/many" |
         awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit bad || NR != 6 }'
 }
@@ -276,6 +278,16 @@ check "experts over ep" moe dp=2,ep=2
 check "the note says so" says "FSDP, experts over ep;"
 check "experts that no axis divides: each is split" moe 2x2 -D experts=5
 check "the note says so" says "is without expert parallelism;"
+edited() { # experts over dp too, each split over tp: the losses of one rank
+    # shellcheck disable=SC2086
+    "$PARC" "$work/mixtral.pdl" $small $experts -D experts=5 --plan auto --mesh 2x2 \
+        --emit pdl-plan="$work/block" 2>"$work/err" &&
+        sed 's/^    fully_shard/    expert_parallel dp { layers.*.moe: dispatch=all_to_all }\n&/' \
+            "$work/block" | cat "$work/mixtral.pdl" - >"$work/edited.pdl" &&
+        losses "$work/one" "$work/mixtral.pdl" $small $experts --mesh 1 &&
+        losses "$work/many" "$work/edited.pdl" $small $experts --mesh 2x2 && agree
+}
+check "such a plan is edited: experts over dp" edited
 in_all check "experts beside a pipeline" moe pp=2,dp=1,tp=2 -D accumulate=2
 experts="-D dense_layers=1 -D n_layers=3 -D q_rank=24 -D kv_rank=16 -D nope_dim=16 -D rope_dim=8
     -D v_dim=16 -D expert_hidden=32 -D experts=8 -D top_k=3 -D groups=4 -D top_groups=2"

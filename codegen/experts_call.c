@@ -9,8 +9,18 @@
 
 bool op_is_of_experts(OpKind kind)
 {
-    return op_is_grouped_matmul(kind) || kind == OP_group_rows || kind == OP_gather_rows ||
+    return op_is_grouped_matmul(kind) || kind == OP_limit_choices || kind == OP_group_rows || kind == OP_gather_rows ||
            kind == OP_combine_rows || kind == OP_gather_pairs || kind == OP_scatter_pairs;
+}
+
+ParcChoices choices_call(const Program *p, const Op *op)
+{
+    const Mesh *m = &p->mesh;
+    const Type *kept = &op->out[0]->type;
+    return (ParcChoices){.sequences = type_local_dim(kept, m, 0), .length = kept->dim[1],
+                         .own = type_local_dim(kept, m, 1),
+                         .pieces = op->nargs > 2 ? type_local_dim(&op->arg[2]->type, m, 0) : 1,
+                         .k = kept->dim[2], .experts = attr_n(op), .limit = attr_limit(op)};
 }
 
 ParcGroups groups_call(const Program *p, const Op *op)
@@ -61,6 +71,10 @@ int64_t experts_scratch(const Program *p, const Op *op, int threads, ParcCpuLeve
     if (op->kind == OP_group_rows) {
         const int64_t *shape = attr_shape(op)->v;
         return parc_group_rows_scratch(shape[2], shape[4]);
+    }
+    if (op->kind == OP_limit_choices) {
+        ParcChoices c = choices_call(p, op);
+        return parc_limit_choices_scratch(&c);
     }
     if (!op_is_grouped_matmul(op->kind))
         return 0;

@@ -5,9 +5,12 @@
 #include "ir/ir.h"
 #include "runtime/parc_experts.h"
 
-/* Whether the op groups tokens, moves them to rows, or multiplies the rows of experts. */
+/* Whether the op limits choices, groups tokens, moves them to rows, or multiplies the rows of
+ * experts. */
 bool op_is_of_experts(OpKind kind);
 
+/* The choices that the op limit_choices reads. */
+ParcChoices choices_call(const Program *p, const Op *op);
 /* The groups of an op that has pairs and rows; the product of an op that multiplies. */
 ParcGroups groups_call(const Program *p, const Op *op);
 ParcGrouped grouped_call(const Program *p, const Op *op);

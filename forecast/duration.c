@@ -376,9 +376,9 @@ WorkClass work_class(OpKind op)
     if (op == OP_fetch || op == OP_store)
         return WORK_TRANSFER;
     bool lookup = op == OP_embedding || op == OP_embedding_grad || op == OP_embedding_add ||
-                  op == OP_topk || op == OP_topk_grad || op == OP_group_rows ||
-                  op == OP_gather_rows || op == OP_combine_rows || op == OP_gather_pairs ||
-                  op == OP_scatter_pairs;
+                  op == OP_topk || op == OP_topk_grad || op == OP_limit_choices ||
+                  op == OP_group_rows || op == OP_gather_rows ||
+                  op == OP_combine_rows || op == OP_gather_pairs || op == OP_scatter_pairs;
     return lookup ? WORK_LOOKUP : WORK_COPY;
 }
 

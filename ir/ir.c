@@ -97,13 +97,6 @@ int update_first_state(const Op *update)
     return update->nargs - (update->nouts - 1);
 }
 
-int64_t group_rounds(const Op *group)
-{
-    const int64_t *shape = attr_shape(group)->v;
-    int64_t pairs = type_elements(&group->arg[0]->type) / (shape[0] * shape[1]);
-    return (pairs + shape[3] - 1) / shape[3];
-}
-
 bool program_trains(const Program *p)
 {
     return p->purpose == FOR_TRAINING || p->purpose == FOR_ROUNDS;

@@ -302,9 +302,6 @@ int update_first_state(const Op *update);
 
 /* The operand of the op `output` with the name; NULL: there is none. */
 Value *program_output(const Program *p, const char *name);
-/* The rounds in which group_rows gives all choices a row: 1, or more if its buffers are
- * bounded. */
-int64_t group_rounds(const Op *group);
 
 /* What a program computes. A model is compiled to a training step and to
  * side programs that use its parameters (passes/side_program.h). */
@@ -418,8 +415,8 @@ Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim);
 Value *ir_transpose(Build *b, Value *x, AttrList perm);
 Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y);
 Value *ir_cast(Build *b, Value *x, DType t); /* x itself if it has that type */
-/* The op group_rows of the choices, of the first round. */
-Op *ir_group_rows(Build *b, Value *ids, AttrList shape, const char *hint);
+/* The op group_rows of the choices, of the first round; limit is its attribute. */
+Op *ir_group_rows(Build *b, Value *ids, AttrList shape, int64_t limit, const char *hint);
 Value *ir_boundary(Build *b, Value *x, const char *path, Port port,
                    bool grad);
 

@@ -2,8 +2,10 @@
  *
  *   experts     layers.*.moe: 24576 rows for 131072 choices, 1.5 x balanced; a step that
  *               needs more is repeated in up to 6 rounds, with 4.45 GiB more
+ *               an expert takes up to 2560 of a sequence's 16384 choices, 1.25 x balanced
  *               to experts and back: all_to_all 18.00 MiB per call, gather 64.00 MiB
  */
+#include "ir/analysis/choices.h"
 #include "ir/analysis/expert_items.h"
 #include "ir/options.h"
 #include "report/json.h"
@@ -14,20 +16,25 @@
 /* The buffer of one call of group_rows: rows of a shard, for the choices of a group. */
 typedef struct ExpertBuffer {
     const Op *op;
-    int64_t shards, rows, choices, rounds;
+    Choices of;
+    int64_t rows, choices, rounds;
 } ExpertBuffer;
 
 static ExpertBuffer buffer_of(const Op *op)
 {
-    const int64_t *shape = attr_shape(op)->v;
-    int64_t choices = type_elements(&op->arg[0]->type) / (shape[0] * shape[1]);
-    return (ExpertBuffer){op, shape[2], shape[3], choices, group_rounds(op)};
+    Choices of = group_choices(op);
+    return (ExpertBuffer){op, of, attr_shape(op)->v[3], choices_pairs(&of), group_rounds(op)};
 }
 
 static void line(Out *o, const Program *p, const ExpertBuffer *b, bool first)
 {
     const ExpertItem *item = expert_item(p, b->op);
     out(o, "%-12s%s: ", first ? "experts" : "", b->op->path);
+    if (b->rounds == 1 && b->rows < b->choices) {
+        out_line(o, "%lld rows for %lld choices, which need no more", (long long)b->rows,
+                 (long long)b->choices);
+        return;
+    }
     if (b->rounds == 1) {
         out_line(o, "a row for each of %lld choices", (long long)b->choices);
         return;
@@ -46,7 +53,7 @@ static void moved_bytes(const Program *p, const ExpertBuffer *b, Dispatch is, in
     for_ops(op, p->step)
         if (op->kind == OP_gather_rows && !row && strcmp(op->path, b->op->path) == 0)
             row = &op->out[0]->type;
-    int64_t n = b->shards, k = b->op->arg[0]->type.dim[2];
+    int64_t n = b->of.shards, k = b->of.k;
     int64_t groups = type_local_dim(needed, &p->mesh, 0) * type_local_dim(needed, &p->mesh, 1);
     int64_t tokens = groups * b->choices / k / (is == DISPATCH_GATHER ? n : 1);
     double width = row ? (double)(row->dim[4] * dtype_size(row->dtype)) : 0;
@@ -56,11 +63,20 @@ static void moved_bytes(const Program *p, const ExpertBuffer *b, Dispatch is, in
         (int64_t)(2 * (double)(n - 1) / (double)n * rows * (double)tokens * width);
 }
 
+/* How many choices an expert takes, and drops the others. */
+static void limit(Out *o, const ExpertBuffer *b)
+{
+    if (b->of.limit)
+        out_line(o, "%12san expert takes up to %lld of a sequence's %lld choices, %g x balanced", "",
+                 (long long)b->of.limit, (long long)(b->of.length * b->of.k),
+                 choices_capacity(&b->of));
+}
+
 /* Where the axes split tokens, both ways to move them. */
 static void moves(Out *o, const Program *p, const ExpertBuffer *b)
 {
     const ExpertItem *item = expert_item(p, b->op);
-    if (!item || p->plan.experts.axes & p->plan.tensor_axes)
+    if (!item || b->of.shards == 1 || p->plan.experts.axes & p->plan.tensor_axes)
         return;
     int64_t bytes[2];
     Dispatch is = item->dispatch;
@@ -71,11 +87,12 @@ static void moves(Out *o, const Program *p, const ExpertBuffer *b)
              option_word(OPTION_dispatch, other), bytes_text(p->arena, bytes[other]));
 }
 
-/* The next call of group_rows after op for experts on several ranks; NULL: there is none. */
+/* The next call of group_rows after op, for experts on several ranks or with a capacity; NULL:
+ * there is none. */
 static const Op *next_group(const Program *p, const Op *op)
 {
     while ((op = ir_next(p->step, op)))
-        if (op->kind == OP_group_rows && attr_shape(op)->v[2] > 1)
+        if (op->kind == OP_group_rows && (attr_shape(op)->v[2] > 1 || attr_limit(op)))
             return op;
     return NULL;
 }
@@ -86,6 +103,7 @@ void report_experts(Out *o, const Program *p)
     for (const Op *op = NULL; (op = next_group(p, op));) {
         ExpertBuffer b = buffer_of(op);
         line(o, p, &b, first);
+        limit(o, &b);
         moves(o, p, &b);
         first = false;
     }
@@ -102,10 +120,12 @@ void report_json_experts(Out *o, const Program *p)
         if (item)
             json_text(o, option_name(OPTION_dispatch),
                       option_word(OPTION_dispatch, item->dispatch));
-        json_number(o, "shards", b.shards);
+        json_number(o, "shards", b.of.shards);
         json_number(o, "rows", b.rows);
         json_number(o, "choices", b.choices);
         json_number(o, "rounds", b.rounds);
+        if (b.of.limit)
+            json_number(o, "limit", b.of.limit);
         json_text(o, "source", diag_where(p->diag, p->arena, op->loc));
         out(o, "}");
         first = false;

@@ -79,7 +79,7 @@ void rt_device_mark_action(ParcRt *rt, int64_t i);
 /* Results of a step for the host: at most RT_RESULTS scalars in f32.
  * rt_device_ask is called right after the step, before an upload for the next
  * step can overwrite them. They are in the mirror after rt_device_results. */
-enum { RT_RESULTS = 3 };
+enum { RT_RESULTS = 5 };
 void rt_device_ask(ParcRt *rt, int64_t offset);
 void rt_device_results(ParcRt *rt);
 

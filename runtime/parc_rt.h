@@ -259,6 +259,8 @@ typedef struct ParcOutput {
 typedef struct ParcScalars {
     int64_t loss, grad_norm; /* results */
     int64_t overflow;        /* the rows of experts that had no place in their buffers */
+    int64_t dropped;         /* the choices that experts with a capacity dropped, beside … */
+    int64_t dropped_256;     /* … 256 times this number */
     int64_t lr, bias1, bias2, clip, loss_scale;
     int64_t random;          /* i64[]: the key of random numbers */
 } ParcScalars;

@@ -197,6 +197,7 @@ struct ParcRt {
                                   memory */
     double lr;                 /* learning rate of the current step */
     double overflow;           /* RtRecord.overflow of the current step */
+    int64_t dropped;           /* RtRecord.dropped of the current step */
     int64_t rounds;            /* of experts, in programs that have them: at least 1 */
     int64_t updates;           /* number of steps that have updated
                                   parameters */

@@ -335,6 +335,13 @@ static void group_rows(Instances *in)
     single(in, "group_rows.cuh", name);
 }
 
+static void limit_choices(Instances *in)
+{
+    static const char *const name[] = {"group_rank", "group_part_sums", "limit_keep",
+                                       "limit_count", NULL};
+    single(in, "limit_choices.cuh", name);
+}
+
 static void gather_rows(Instances *in, DType dtype, int64_t width)
 {
     int bytes = rt_instance_vector(width * dtype_size(dtype));
@@ -394,6 +401,8 @@ static void experts(Instances *in, const Op *op)
         grouped_matmul(in, op);
     else if (op->kind == OP_group_rows)
         group_rows(in);
+    else if (op->kind == OP_limit_choices)
+        limit_choices(in);
     else if (op->kind == OP_gather_rows || op->kind == OP_gather_pairs)
         gather_rows(in, t->dtype, width);
     else

@@ -19,6 +19,18 @@ static const char *base_text(Emitter *e, const Op *op, int own)
     return op->nargs > own ? value_variable(e, op->arg[own]) : "NULL";
 }
 
+static void emit_limit_choices(Emitter *e, const Op *op)
+{
+    ParcChoices c = choices_call(e->p, op);
+    out_code(e->o,
+             "parc_limit_choices(rt, &(ParcChoices){%lld, %lld, %lld, %lld, %lld, %lld, %lld}, "
+             "%s, %s, %s, %s, %s);",
+             (long long)c.sequences, (long long)c.length, (long long)c.own, (long long)c.pieces,
+             (long long)c.k, (long long)c.experts, (long long)c.limit,
+             value_variable(e, op->out[0]), value_variable(e, op->out[1]),
+             value_variable(e, op->arg[0]), base_text(e, op, 2), workspace_variable(e, op));
+}
+
 static void emit_group_rows(Emitter *e, const Op *op)
 {
     const int64_t *shape = attr_shape(op)->v;
@@ -67,6 +79,8 @@ void emit_of_experts(Emitter *e, const Op *op)
     emit_comment(e, op, "");
     if (op->kind == OP_group_rows)
         emit_group_rows(e, op);
+    else if (op->kind == OP_limit_choices)
+        emit_limit_choices(e, op);
     else if (op_is_grouped_matmul(op->kind))
         emit_product(e, op);
     else

@@ -321,6 +321,7 @@ static void scalars(Emitter *e)
         OpKind kind;
         const char *name; /* of the op, and of the field */
     } all[] = {{OP_output, "loss"}, {OP_output, "grad_norm"}, {OP_output, "overflow"},
+               {OP_output, "dropped"}, {OP_output, "dropped_256"},
                {OP_scalar, "lr"}, {OP_scalar, "bias1"}, {OP_scalar, "bias2"},
                {OP_scalar, "clip"}, {OP_scalar, "loss_scale"}, {OP_scalar, "random"}};
     enum { A_LINE = 3 };

@@ -32,6 +32,7 @@ static const char *kind_of(OpKind op)
     case OP_embedding_add: return "embedding";
     case OP_topk:
     case OP_topk_grad: return "order";
+    case OP_limit_choices:
     case OP_group_rows:
     case OP_gather_rows:
     case OP_combine_rows:

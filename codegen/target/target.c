@@ -157,6 +157,10 @@ static int64_t cuda_scratch(const Program *p, const Op *op,
     case OP_all_gather:
     case OP_reduce_scatter:
     case OP_all_to_all: return move_staging(p, op);
+    case OP_limit_choices: {
+        ParcChoices c = choices_call(p, op);
+        return rt_limit_bytes(&c);
+    }
     case OP_group_rows: {
         ParcGroups of = groups_call(p, op);
         const int64_t *shape = attr_shape(op)->v;

@@ -74,16 +74,18 @@ const PlanItem *lower_expert_item(const Lower *l, const char *path)
 /* The axis of the context has two pieces of each sequence (passes/sharding/plan.c). */
 enum { SEQUENCE_PIECES = 2 };
 
-int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs)
+int64_t lower_expert_rows(const ExpertGroups *g, const Choices *c)
 {
-    double rows = ceil(g->buffer * (double)pairs / (double)g->shards);
-    return g->buffer > 0 && rows < (double)pairs ? (int64_t)rows : pairs;
+    int64_t most = choices_most_rows(c);
+    double rows = ceil(g->buffer * (double)choices_pairs(c) / (double)c->shards);
+    return g->buffer > 0 && rows < (double)most ? (int64_t)rows : most;
 }
 
 /* A rank receives the tokens of n - 1 others of its group, or n - 1 blocks of rows, each of
- * one n-th of buffer x k rows for each of its tokens. Where axes of `parallelize` split the
- * experts, tokens are on all ranks as a rule, which need not be gathered. */
-Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t k)
+ * one n-th of buffer x k rows for each of its tokens; a capacity bounds the buffer. Where axes
+ * of `parallelize` split the experts, tokens are on all ranks as a rule, which need not be
+ * gathered. */
+Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, const Choices *c)
 {
     uint32_t axes = lower_clause_axes(l, CL_EXPERT_PARALLEL);
     double n = (double)mesh_group(&l->p->mesh, axes), buffer = planned->experts.buffer;
@@ -91,21 +93,21 @@ Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t 
         return planned->experts.dispatch;
     if (axes & lower_clause_axes(l, CL_PARALLELIZE))
         return DISPATCH_GATHER;
-    double rows = (buffer > 0 && buffer < n ? buffer : n) * (double)k;
+    double most = choices_capacity(c) > 0 ? fmin(choices_capacity(c), n) : n;
+    double rows = (buffer > 0 && buffer < most ? buffer : most) * (double)c->k;
     return rows < n ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
 }
 
-/* The choices of each token where the module first groups rows: all its calls move tokens in
- * one way. */
-static int64_t first_choices(const Lower *l, const char *path, int64_t k)
+/* The choices where the module first groups rows: all its calls move tokens in one way. */
+static Choices first_choices(const Lower *l, const char *path, const Choices *c)
 {
     for_ops(op, l->p->step)
         if (op->kind == OP_group_rows && strcmp(op->path, path) == 0)
-            return op->arg[0]->type.dim[2];
-    return k;
+            return group_choices(op);
+    return *c;
 }
 
-ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids)
+ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Choices *c)
 {
     const Mesh *m = &l->p->mesh;
     const PlanItem *planned = lower_expert_item(l, path);
@@ -113,8 +115,8 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *i
     uint32_t context = lower_clause_axes(l, CL_CONTEXT);
     uint32_t all = l->plan ? (1u << m->n) - 1 : 1;
     uint32_t batch = all & ~(lower_clause_axes(l, CL_PARALLELIZE) | lower_clause_axes(l, CL_PIPELINE) | context);
-    if (planned && lower_expert_dispatch(l, planned, first_choices(l, path, ids->dim[2])) ==
-                       DISPATCH_GATHER) {
+    Choices first = first_choices(l, path, c);
+    if (planned && lower_expert_dispatch(l, planned, &first) == DISPATCH_GATHER) {
         batch &= ~experts;
         context &= ~experts;
     }
@@ -122,8 +124,8 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *i
     int64_t pieces = context ? SEQUENCE_PIECES : 1;
     /* Sizes that the axes do not divide are refused where inputs are split. */
     return (ExpertGroups){
-        .batch = common_divisor(ids->dim[0], micro * mesh_group(m, batch)),
-        .sequence = common_divisor(ids->dim[1], pieces * mesh_group(m, context)),
+        .batch = common_divisor(c->batch, micro * mesh_group(m, batch)),
+        .sequence = common_divisor(c->length, pieces * mesh_group(m, context)),
         .shards = mesh_group(m, experts), .buffer = planned ? planned->experts.buffer : 0,
         .loc = planned ? planned->item->loc : (Loc){0}};
 }

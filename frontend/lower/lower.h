@@ -28,6 +28,7 @@
 
 #include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
+#include "ir/analysis/choices.h"
 #include "ir/ir.h"
 #include "ir/path.h"
 
@@ -270,13 +271,13 @@ typedef struct ExpertGroups {
     double buffer; /* Experts.buffer */
     Loc loc; /* of the item of the plan; its file is 0 without one */
 } ExpertGroups;
-/* For experts called in the module with this path, of choices `ids` [batch, seq, k]. */
-ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Type *ids);
-/* How the tokens of a module with `k` choices reach its experts, by the item that names it:
+/* For experts called in the module with this path, of choices in one group and shard. */
+ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Choices *c);
+/* How the tokens of a module with such choices reach its experts, by the item that names it:
  * without an option, as moves fewer bytes. */
-Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, int64_t k);
-/* The rows of a shard for the pairs of a group. */
-int64_t lower_expert_rows(const ExpertGroups *g, int64_t pairs);
+Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, const Choices *c);
+/* The rows of a shard for the choices of a group. */
+int64_t lower_expert_rows(const ExpertGroups *g, const Choices *c);
 
 /* The runs of an array of n elements of a class; `path` has no index. */
 LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
@@ -432,7 +433,7 @@ BuiltinRun builtin_reshape, builtin_unsqueeze, builtin_squeeze, builtin_broadcas
     builtin_transpose, builtin_heads, builtin_merge_heads, builtin_concat,
     builtin_split, builtin_slice, builtin_pad, builtin_einsum, builtin_embedding,
     builtin_range, builtin_topk, builtin_sort, builtin_onehot, builtin_may_be, builtin_arange,
-    builtin_attention, builtin_convolution, builtin_rope, builtin_random, builtin_group_rows,
-    builtin_rows, builtin_grouped_matmul;
+    builtin_attention, builtin_convolution, builtin_rope, builtin_random,
+    builtin_limit_choices, builtin_group_rows, builtin_rows, builtin_grouped_matmul;
 
 #endif

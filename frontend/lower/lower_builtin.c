@@ -286,6 +286,7 @@ const Builtin builtin_table[] = {
     PLAIN("onehot", "ids, n, ignore=", builtin_onehot),
     PLAIN("topk", "x, k, largest=", builtin_topk),
     PLAIN("sort", "x, descending=", builtin_sort),
+    PLAIN("limit_choices", "ids, experts, capacity", builtin_limit_choices),
     PLAIN("group_rows", "ids, experts", builtin_group_rows),
     {"gather_rows", "x, pair, row", OP_gather_rows, builtin_rows},
     {"combine_rows", "y, pair, row", OP_combine_rows, builtin_rows},

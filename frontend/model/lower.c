@@ -19,6 +19,7 @@
 #include "frontend/names/names.h"
 #include "frontend/plan/plan.h"
 #include "frontend/train/train.h"
+#include "ir/analysis/choices.h"
 #include "ir/plan/items.h"
 #include "ir/plan/styles.h"
 

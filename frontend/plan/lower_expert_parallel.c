@@ -92,10 +92,12 @@ static Dispatch dispatch_of(const Lower *l, const PlanItem *planned, const char 
 {
     for (const char *at = path;; at = path_parent(l->arena, at)) {
         for_ops(op, l->p->step)
-            if (op->kind == OP_group_rows && strcmp(op->path, at) == 0)
-                return lower_expert_dispatch(l, planned, op->arg[0]->type.dim[2]);
+            if (op->kind == OP_group_rows && strcmp(op->path, at) == 0) {
+                Choices c = group_choices(op);
+                return lower_expert_dispatch(l, planned, &c);
+            }
         if (!*at)
-            return lower_expert_dispatch(l, planned, 1);
+            return lower_expert_dispatch(l, planned, &(Choices){.length = 1, .k = 1});
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/analysis/choices.h"
+
 const ExpertItem *expert_item(const Program *p, const Op *op)
 {
     const Experts *all = &p->plan.experts;
@@ -13,10 +15,28 @@ const ExpertItem *expert_item(const Program *p, const Op *op)
     return all->item; /* an op that a pass has joined with one of another module */
 }
 
-/* Without a bound a shard has a row for every choice of a group. */
+/* The op that groups the rows of the module of op, or of another one if a pass has joined op with
+ * one of that; NULL: none does. */
+static const Op *group_of(const Program *p, const Op *op)
+{
+    const Op *other = NULL;
+    for_ops(group, p->step) {
+        if (group->kind != OP_group_rows)
+            continue;
+        if (strcmp(group->path, op->path) == 0)
+            return group;
+        other = group;
+    }
+    return other;
+}
+
 double expert_rows_used(const Program *p, const Op *op, int64_t rows, int64_t shards)
 {
-    const ExpertItem *item = expert_item(p, op);
-    bool bounded = item && item->buffer > 0 && item->buffer < (double)shards;
-    return (double)rows / (bounded ? item->buffer : (double)shards);
+    const Op *group = group_of(p, op);
+    if (!group)
+        return (double)rows / (double)shards;
+    Choices c = group_choices(group);
+    double had = (double)attr_shape(group)->v[3];
+    double balanced = (double)choices_pairs(&c) / (double)c.shards;
+    return (double)rows * (balanced < had ? balanced / had : 1);
 }

@@ -189,9 +189,9 @@ Value *ir_cast(Build *b, Value *x, DType t)
     return x->type.dtype == t ? x : ir_value(b, OP_cast, 1, &x, attr, NULL);
 }
 
-Op *ir_group_rows(Build *b, Value *ids, AttrList shape, const char *hint)
+Op *ir_group_rows(Build *b, Value *ids, AttrList shape, int64_t limit, const char *hint)
 {
-    Attr attr[MAX_ATTRS] = {{.l = shape}};
+    Attr attr[MAX_ATTRS] = {{.l = shape}, {.i = limit}};
     Value *args[] = {ids, ir_full(b, 0, DT_I32, 0, NULL)};
     return ir_op(b, OP_group_rows, 2, args, attr, hint);
 }

@@ -42,6 +42,7 @@ static const struct TextTypes {
     {OP_onehot, {FROM_F32}},
     {OP_topk, {0, FROM_I32}},
     {OP_topk_grad, {0}},
+    {OP_limit_choices, {FROM_I32, FROM_F32}},
     {OP_group_rows, {FROM_I32, FROM_I32, FROM_I32, FROM_F32}},
     {OP_gather_rows, {0}},
     {OP_combine_rows, {0}},
@@ -227,13 +228,29 @@ static const char *check_topk(const Infer *in, const RuleSizes *sizes)
     return v <= most ? NULL : "the last dim has more than 2^30 elements";
 }
 
-/* The attribute of group_rows, before letters are bound to it; numbers of rows and pairs
+/* The attributes of limit_choices; numbers of choices are i32, those of a sequence f32. */
+static const char *check_limit(const Infer *in, const RuleSizes *sizes)
+{
+    const int64_t most = (int64_t)1 << 31, exact = (int64_t)1 << 24;
+    int64_t n = attr_n(in->op), limit = attr_limit(in->op);
+    if (n < 1 || n >= most || limit < 1 || limit >= most)
+        return "n or limit is less than 1, or huge";
+    if (sizes->letter['s' - 'a'] != sizes->letter['t' - 'a'])
+        return "the operands differ in the length of sequences";
+    return sizes->letter['s' - 'a'] * sizes->letter['k' - 'a'] <= exact
+               ? NULL
+               : "a sequence has more than 2^24 choices";
+}
+
+/* The attributes of group_rows, before letters are bound to them; numbers of rows and pairs
  * are i32. */
 static const char *check_shape(const Infer *in)
 {
     const AttrList *shape = attr_shape(in->op);
     const int64_t most = (int64_t)1 << 31;
     int64_t rows = 1;
+    if (attr_limit(in->op) < 0 || attr_limit(in->op) >= most)
+        return "limit is less than 0, or huge";
     if (shape->n != 5)
         return "shape needs five numbers";
     for (int i = 0; i < 5; i++)
@@ -339,6 +356,8 @@ const char *infer_by_text(Infer *in)
         return "the last dim is not twice as long as the table's rows";
     if (!fault && (in->kind == OP_topk || in->kind == OP_topk_grad))
         fault = check_topk(in, &sizes);
+    if (!fault && in->kind == OP_limit_choices)
+        fault = check_limit(in, &sizes);
     if (!fault && op_is_conv(in->kind))
         fault = check_conv(in, &sizes);
     return fault ? fault : text_dtypes(in, &text);

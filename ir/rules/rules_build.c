@@ -288,8 +288,9 @@ static void build_text(Builder *b)
             continue;
         if (f >= 0)
             r->factor[f].base = r->nbases;
-        if (f >= 0) /* kernels of attention take two pieces of the queries */
-            r->factor[f].contiguous = !op_is_attention(b->op->kind) || k >= first;
+        bool pieces = op_is_attention(b->op->kind) || b->op->kind == OP_limit_choices;
+        if (f >= 0) /* kernels of these take two pieces of the sequence */
+            r->factor[f].contiguous = !pieces || k >= first;
         r->nbases++;
     }
     for (int i = 0; i < text.nargs + text.nouts; i++) {

@@ -36,24 +36,13 @@
  *
  * The rounds of a program that trains save nothing but choices: their plan recomputes them.
  */
+#include "ir/analysis/choices.h"
 #include "ir/analysis/expert_rows.h"
 #include "ir/options.h"
+#include "passes/microbatch/step_sum.h"
 #include "passes/pass.h"
 
 /* ---- rows without a place -------------------------------------------------- */
-
-/* The value after the loops around it, which add up what their iterations give. */
-static Value *sum_of_loops(Program *p, Value *v)
-{
-    while (v->region->owner) {
-        Op *loop = v->region->owner;
-        Build out = ir_build_at(p, loop, loop), in = ir_build_at(p, v->def, v->def->next);
-        Value *sum = ir_loop_add_carry(p, loop, ir_scalar_const(&out, 0));
-        loop->body->yield[sum->index] = ir_binary(&in, OP_add, sum, v);
-        v = loop->out[sum->index];
-    }
-    return v;
-}
 
 /* The number of rows that are needed beyond those of the rounds up to the one before `next`. */
 static Value *rows_over(Build *b, const Op *group, Value *next)
@@ -87,24 +76,6 @@ static void keep_states(Program *p, Value *overflow)
         Value *args[] = {fits, op->arg[0], p->param.at[attr_param(op)].value};
         op->arg[0] = ir_value(&b, OP_select, 3, args, NULL, op->arg[0]->name);
     }
-}
-
-/* Adds the output of all rows without a place. */
-static void add_overflow(Program *p, Value *const *over, int n)
-{
-    Op *end = p->step->first;
-    while (end && end->phase != PH_OPTIMIZER)
-        end = end->next;
-    Build b = {.p = p, .region = p->step, .before = end, .phase = PH_FORWARD,
-               .loc = over[0]->loc, .path = ""};
-    Value *all = NULL;
-    for (int i = 0; i < n; i++) {
-        Value *v = sum_of_loops(p, over[i]);
-        all = all ? ir_binary(&b, OP_add, all, v) : v;
-    }
-    Attr name[MAX_ATTRS] = {{.s = "overflow"}};
-    ir_op(&b, OP_output, 1, &all, name, NULL);
-    keep_states(p, all);
 }
 
 /* ---- rounds --------------------------------------------------------------- */
@@ -283,5 +254,5 @@ void pass_rounds(Program *p, const TargetInfo *t)
         over[i] = once ? overflow_of(p, group.at[i]) : in_rounds(p, group.at[i]);
     }
     if (group.n && diag_error_count(p->diag) == 0)
-        add_overflow(p, over, group.n);
+        keep_states(p, step_sum(p, over, group.n, "overflow"));
 }

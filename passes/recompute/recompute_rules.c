@@ -124,7 +124,7 @@ static bool serves_stretch(const Pair *r, const Value *v)
  * make others, and the gradient would be that of another function. */
 static bool chooses(OpKind kind)
 {
-    return kind == OP_topk || kind == OP_group_rows;
+    return kind == OP_topk || kind == OP_limit_choices || kind == OP_group_rows;
 }
 
 bool recompute_clonable(const Pair *r, const Value *v)

@@ -358,6 +358,9 @@ static Why why_axis(const Origins *o, const Change *x, int axis,
         return by_clause(o->p, experts_text(o->p, item), item->loc,
                          placement_change(o->p, from, x->to));
     }
+    if (op && op->kind == OP_limit_choices)
+        return by_clause(o->p, "a capacity of experts counts the choices of whole sequences", loc,
+                         placement_change(o->p, from, x->to));
     if (op && o->tail[op->id])
         return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))

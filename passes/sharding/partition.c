@@ -165,7 +165,7 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
 }
 
 /* The parts whose beginnings the base of a dim of that size has: one on each rank. In
- * zigzag order a rank has two pieces, of which attention takes both beginnings;
+ * zigzag order a rank has two pieces, of which attention and limit_choices take both beginnings;
  * `random`, whose kernels read one for each index, every element's. */
 static int64_t base_parts(const Op *op, const Mesh *m, const Type *t, int64_t size)
 {

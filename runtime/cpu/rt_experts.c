@@ -35,6 +35,44 @@ static int64_t token_at(const ParcGroups *of, int64_t group, int64_t token)
 
 /* ---- routing ------------------------------------------------------------- */
 
+int64_t parc_limit_choices_scratch(const ParcChoices *of)
+{
+    return of->experts * (int64_t)sizeof(int64_t);
+}
+
+/* The rank's index of a token of a sequence; -1: another rank's. */
+static int64_t own_token(const ParcChoices *of, const int64_t *base, int64_t token)
+{
+    int64_t each = of->own / of->pieces;
+    for (int64_t p = 0; base && p < of->pieces; p++)
+        if (token >= base[p] && token < base[p] + each)
+            return p * each + token - base[p];
+    return base ? -1 : token;
+}
+
+void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *dropped,
+                        const int32_t *ids, const int64_t *base, void *scratch)
+{
+    int64_t *had = scratch; /* by expert: choices of the sequence */
+    (void)rt;
+    for (int64_t q = 0; q < of->sequences; q++, kept += of->own * of->k) {
+        int64_t more = 0;
+        memset(had, 0, sizeof *had * (size_t)of->experts);
+        for (int64_t t = 0; t < of->length; t++) {
+            int64_t own = own_token(of, base, t);
+            for (int64_t j = 0; j < of->k; j++) {
+                int32_t id = *ids++;
+                bool valid = id >= 0 && id < of->experts, fits = valid && had[id]++ < of->limit;
+                if (own < 0)
+                    continue;
+                kept[own * of->k + j] = fits ? id : -1;
+                more += valid && !fits;
+            }
+        }
+        dropped[q] = (float)more;
+    }
+}
+
 int64_t parc_group_rows_scratch(int64_t shards, int64_t experts)
 {
     return shards * experts * (int64_t)sizeof(int64_t);

@@ -1,5 +1,8 @@
 /* rt_cuda_experts.c: launches the kernels of mixtures of experts (parc_experts.h).
  *
+ * limit_choices.cuh: which choices of a sequence an expert takes, in four kernels: ranks in
+ * parts, sums over parts, choices, numbers of dropped ones.
+ *
  * group_rows.cuh: the rows of the pairs of tokens and choices, in four kernels: ranks in parts,
  * sums over parts, sums over experts, rows.
  *
@@ -20,6 +23,36 @@ enum { WARPS = KERNEL_THREADS / PARC_WARP };
 
 /* ---- routing ------------------------------------------------------------- */
 
+/* Numbers the pairs of each of `all` experts: ranks in parts, and the numbers of pairs before a
+ * part, count [groups, all, parts], and in all. */
+static void rank_pairs(ParcRt *rt, const ParcGroups *of, int64_t all, int32_t *rank,
+                       const int32_t *ids, int32_t *count, int32_t *total)
+{
+    int64_t groups = of->g * of->h, parts = rt_group_parts(of);
+    RT_CUDA_LAUNCH(rt, "group_rank", groups * parts, KERNEL_THREADS, 0, rt_pointer_bits(rank),
+                   rt_pointer_bits(count), rt_pointer_bits(ids), SHAPE(of), all, parts);
+    RT_CUDA_LAUNCH(rt, "group_part_sums", rt_blocks(groups * all, WARPS), KERNEL_THREADS, 0,
+                   rt_pointer_bits(count), rt_pointer_bits(total), groups * all, parts);
+}
+
+void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *dropped,
+                        const int32_t *ids, const int64_t *base, void *scratch)
+{
+    ParcGroups groups = rt_choice_groups(of);
+    int64_t parts = rt_group_parts(&groups), n = of->sequences * of->own * of->k;
+    int32_t *count = scratch, *total = count + of->sequences * of->experts * parts;
+    int32_t *rank = total + of->sequences * of->experts;
+    int64_t piece = of->own / of->pieces;
+    rank_pairs(rt, &groups, of->experts, rank, ids, count, total);
+    RT_CUDA_LAUNCH(rt, "limit_keep", rt_blocks(n, KERNEL_THREADS), KERNEL_THREADS, 0,
+                   rt_pointer_bits(kept), rt_pointer_bits(ids), rt_pointer_bits(rank),
+                   rt_pointer_bits(count), of->sequences, of->length, of->own, piece, of->k,
+                   of->experts, parts, of->limit, rt_pointer_bits(base));
+    RT_CUDA_LAUNCH(rt, "limit_count", of->sequences, KERNEL_THREADS, 0, rt_pointer_bits(dropped),
+                   rt_pointer_bits(kept), rt_pointer_bits(ids), of->sequences, of->length,
+                   of->own, piece, of->k, of->experts, rt_pointer_bits(base));
+}
+
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,
                      int32_t *pair, int32_t *row, int32_t *ends, float *needed,
                      const int32_t *ids, const int32_t *round, const int64_t *base,
@@ -28,10 +61,7 @@ void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t e
     int64_t groups = of->g * of->h, parts = rt_group_parts(of), all = shards * experts;
     int64_t pairs = groups * of->b * of->s * of->k, rows = groups * of->x * of->r;
     int32_t *count = scratch, *first = count + groups * all * parts;
-    RT_CUDA_LAUNCH(rt, "group_rank", groups * parts, KERNEL_THREADS, 0, rt_pointer_bits(row),
-                   rt_pointer_bits(count), rt_pointer_bits(ids), SHAPE(of), all, parts);
-    RT_CUDA_LAUNCH(rt, "group_part_sums", rt_blocks(groups * all, WARPS), KERNEL_THREADS, 0,
-                   rt_pointer_bits(count), rt_pointer_bits(first), groups * all, parts);
+    rank_pairs(rt, of, all, row, ids, count, first);
     RT_CUDA_LAUNCH(rt, "group_ends", rt_blocks(groups * shards, WARPS), KERNEL_THREADS, 0,
                    rt_pointer_bits(ends), rt_pointer_bits(needed), rt_pointer_bits(first),
                    groups * shards, shards, experts, of->x, of->r, rt_pointer_bits(round),

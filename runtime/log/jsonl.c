@@ -40,6 +40,7 @@ const RtField rt_fields[] = {
     {"val_loss", AT(val_loss), false, true, true},
     {"grad_norm", AT(grad_norm), false, false, true},
     {"overflow", AT(overflow), false, true, true},
+    {"dropped", AT(dropped), true, true, true},
     {"lr", AT(lr), false, false, true},
     {"loss_scale", AT(loss_scale), false, true, true},
     {"tokens", AT(tokens), true, false, false},

@@ -141,6 +141,7 @@ RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step)
         .val_loss = NAN,
         .grad_norm = output(rt, m->at.grad_norm),
         .overflow = rt->overflow,
+        .dropped = rt->dropped,
         .lr = rt->lr,
         .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
         .tokens = rt_report_tokens(r, step),
@@ -185,6 +186,7 @@ void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record)
     r->progress.seconds += record->step_ms / 1e3;
     r->progress.tokens += r->tokens_a_step;
     r->repeated += record->overflow > 0;
+    r->dropped += record->dropped;
     rt_log_write(&r->log, rt, record);
     rt_events_write(&r->events, rt, record);
     add_progress(&r->progress, record);
@@ -204,6 +206,9 @@ void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
         rt_say("%lld of the steps overflowed the buffers of experts and were repeated in rounds: "
                "a larger buffer= of expert_parallel, or balanced experts, are faster",
                (long long)r->repeated);
+    if (r->dropped > 0)
+        rt_say("experts dropped %lld choices, since each takes only its capacity",
+               (long long)r->dropped);
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

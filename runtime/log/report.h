@@ -15,6 +15,7 @@ typedef struct RtRecord {
     double grad_norm, lr;
     double overflow;          /* rows of experts that had no place in the buffers: the step
                                  was repeated in rounds */
+    int64_t dropped;          /* choices that experts with a capacity dropped */
     double loss_scale;
     int64_t tokens;           /* since the start of the run */
     double tokens_per_s, step_ms; /* of the training step alone */
@@ -65,6 +66,7 @@ typedef struct RtReport {
     RtProgress progress;
     RtEvents events;
     int64_t repeated;      /* steps that overflowed */
+    int64_t dropped;       /* choices of all steps */
     int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
     const char *noun;      /* of what `tokens` counts: "tokens", or "samples" if

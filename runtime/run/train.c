@@ -44,7 +44,8 @@ static void set_scalars(ParcRt *rt, const RtRun *run, const ParcScalars *at, int
 /* Requests the results that a program computes. */
 static void ask_for_results(ParcRt *rt, const ParcScalars *at)
 {
-    const int64_t result[RT_RESULTS] = {at->loss, at->grad_norm, at->overflow};
+    const int64_t result[RT_RESULTS] = {at->loss, at->grad_norm, at->overflow, at->dropped,
+                                        at->dropped_256};
     for (int i = 0; i < RT_RESULTS; i++)
         if (result[i] >= 0)
             rt_device_ask(rt, result[i]);
@@ -61,13 +62,25 @@ static bool is_finite(ParcRt *rt, int64_t offset)
     return offset < 0 || isfinite(*rt_floats(rt, offset));
 }
 
+static double number_at(ParcRt *rt, int64_t offset)
+{
+    return offset >= 0 ? (double)*rt_floats(rt, offset) : 0;
+}
+
+/* Reads the choices that a training step has dropped, before another program uses its memory. */
+static void read_dropped(ParcRt *rt, const ParcScalars *at)
+{
+    rt->dropped = (int64_t)(number_at(rt, at->dropped) + 256 * number_at(rt, at->dropped_256));
+}
+
 /* If buffers of experts have overflowed, the step has changed nothing: another program
  * repeats it in rounds, which need no larger buffers. */
 static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     const ParcScalars *at = &rt->model->at;
     const ParcProgram *e = rt->model->rounds;
-    rt->overflow = at->overflow >= 0 ? (double)*rt_floats(rt, at->overflow) : 0;
+    rt->overflow = number_at(rt, at->overflow);
+    read_dropped(rt, at);
     if (!(rt->overflow > 0)) {
         rt->rounds = 1;
         return;
@@ -82,6 +95,7 @@ static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batc
     } while (!rt_program_run(rt, e));
     ask_for_results(rt, &e->at);
     rt_device_results(rt);
+    read_dropped(rt, &e->at);
     *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
     *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
     rt_program_end(rt);

@@ -149,7 +149,8 @@ static const ParcModel model = {
     .param = param, .nparams = 1, .input = input, .ninputs = 1,
     .arena_bytes = ARENA_BYTES, .threads = 1, .batch = ROWS, .seq = 1,
     .flops = 4.0 * ROWS * IN * OUT, .optimizer = "SGD", .lr = 0.5,
-    .at = {.loss = AT_loss, .grad_norm = -1, .overflow = -1, .lr = AT_lr, .bias1 = -1, .bias2 = -1, .clip = -1,
+    .at = {.loss = AT_loss, .grad_norm = -1, .overflow = -1, .dropped = -1,
+           .dropped_256 = -1, .lr = AT_lr, .bias1 = -1, .bias2 = -1, .clip = -1,
            .loss_scale = -1, .random = -1},
     .work = work, .nwork = sizeof work / sizeof *work,
 #ifdef CUDA

@@ -29,6 +29,17 @@ in_all check "bf16" follows fast 2e-2 2x1 --plan units -D precision=bf16
 check "a pipeline, experts on dp and tp" follows fast 2e-5 2x2x2 --plan sequence_stages \
     -D accumulate=2
 
+one_cpu_rank units -D capacity=1.0
+drops() { # drops KIND MESH [OPTIONS…]: with a capacity
+    kind=$1 mesh=$2
+    shift 2
+    follows "$kind" 2e-5 "$mesh" -D capacity=1.0 "$@" &&
+        test "$(jq .dropped "$work/$mesh.log")" = "$(jq .dropped "$work/one.log")"
+}
+check "a capacity" drops checked 1x1 --plan units
+check "a capacity, experts on cp" drops fast 2x2 --plan sequences
+in_all check "a capacity, experts on four ranks" drops fast 1x4 --plan swap
+
 model=tests/data/biased_experts.pdl
 one_cpu_rank units
 check "biases of experts, and sinks" follows checked 2e-5 1x1 --plan units

@@ -37,9 +37,9 @@ cuda_run() {
     STANDIN_ORDER=$order "$standin/run" -k "$tree/$kind.so" "$tree/train" "$@"
 }
 
-# one_cpu_rank PLAN: six steps of $model; $work/one.log has their losses.
+# one_cpu_rank PLAN [OPTIONS…]: six steps of $model; $work/one.log has their losses.
 one_cpu_rank() {
-    "$PARC" "$model" --target cpu --threads 1 --plan "$1" -o "$work/one" &&
+    "$PARC" "$model" --target cpu --threads 1 --plan "$@" -o "$work/one" &&
         "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
 }
 # follows KIND TOLERANCE MESH [OPTIONS…]: after one_cpu_rank, a CUDA program of $model has its

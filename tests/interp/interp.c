@@ -49,6 +49,7 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_conv] = {.local = interp_conv},
     [OP_conv_grad_x] = {.local = interp_conv},
     [OP_conv_grad_weight] = {.local = interp_conv},
+    [OP_limit_choices] = {.local = interp_limit_choices},
     [OP_group_rows] = {.local = interp_group_rows},
     [OP_gather_rows] = {.local = interp_gather_rows},
     [OP_combine_rows] = {.local = interp_combine_rows},

@@ -109,7 +109,8 @@ LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpo
     interp_slice, interp_pad, interp_concat, interp_embedding,
     interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_topk,
     interp_topk_grad, interp_rotary,
-    interp_group_rows, interp_gather_rows, interp_combine_rows, interp_grouped_matmul,
+    interp_limit_choices, interp_group_rows, interp_gather_rows, interp_combine_rows,
+    interp_grouped_matmul,
     interp_einsum, interp_conv, interp_attention, interp_attention_grad,
     interp_attention_bias_grad, interp_attention_sinks;
 

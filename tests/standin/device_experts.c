@@ -9,6 +9,7 @@
 #include "rt.h"
 #include "test_numbers.h"
 
+__typeof__(parc_limit_choices) cuda_limit_choices;
 __typeof__(parc_group_rows) cuda_group_rows;
 __typeof__(parc_gather_rows) cuda_gather_rows;
 __typeof__(parc_combine_rows) cuda_combine_rows;
@@ -99,6 +100,29 @@ static void routing(Experts *e)
     int32_t *round = standin_alloc(sizeof *round);
     for (*round = 2; *round >= 0; --*round)
         routing_in_round(e, round);
+}
+
+/* The tokens of the groups as sequences. With `split` the rank has their second and their last
+ * quarter, but for a rest. */
+static void limits(Experts *e, int64_t limit, bool split)
+{
+    const ExpertsCase *c = e->c;
+    int64_t tokens = c->b * c->h * c->s, piece = split ? tokens / 4 : tokens;
+    ParcChoices of = {c->g, tokens, split ? 2 * piece : tokens, 1 + split, c->k,
+                      c->shards * c->experts, limit};
+    int64_t *base = standin_alloc(2 * sizeof *base), n = c->g * of.own * c->k;
+    if (!piece)
+        return;
+    base[0] = piece, base[1] = 3 * piece;
+    int32_t *is = integers(n), *should = integers(n);
+    float *dropped = test_numbers(PARC_F32, c->g, 0), *wanted = test_numbers(PARC_F32, c->g, 0);
+    void *own = malloc((size_t)parc_limit_choices_scratch(&of));
+    void *scratch = standin_alloc(rt_limit_bytes(&of));
+    parc_limit_choices(&e->rt, &of, should, wanted, e->should.ids, split ? base : NULL, own);
+    cuda_limit_choices(&e->rt, &of, is, dropped, e->is.ids, split ? base : NULL, scratch);
+    free(own);
+    expect(e, same(is, should, n * 4), "kept choices");
+    expect(e, same(dropped, wanted, c->g * 4), "numbers of dropped choices");
 }
 
 /* Numbers for all rows, which are NaN where there is no pair. */
@@ -204,6 +228,8 @@ void device_experts(int i, void (*check)(bool fine, const char *what), int *erro
     e.is = routed(&e);
     e.should = routed(&e);
     routing(&e);
+    limits(&e, 1, false);
+    limits(&e, 2 + c->s / 4, true);
     moves(&e, c->d);
     moves(&e, 0);
     for (int result = PARC_GROUPED_Y; result <= PARC_GROUPED_WEIGHT; result++)

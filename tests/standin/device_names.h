@@ -10,6 +10,7 @@
 #define parc_topk cuda_topk
 #define parc_topk_grad cuda_topk_grad
 #define parc_group_rows cuda_group_rows
+#define parc_limit_choices cuda_limit_choices
 #define parc_gather_rows cuda_gather_rows
 #define parc_combine_rows cuda_combine_rows
 #define parc_gather_pairs cuda_gather_pairs

@@ -10,7 +10,7 @@
 #include "engine.h"
 #include "state.h"
 
-enum { MAX_PIECES = 4096, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
+enum { MAX_PIECES = 6144, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
 #define SPACE ((int64_t)1 << MEMORY_SPACE_BITS)
 
 typedef struct Piece {

@@ -61,6 +61,12 @@ record_data() {
     "$python" "tests/torch/$1.py" "$work/$1.safetensors" "$text" 20 >"$work/losses"
     mv "$work/losses" "tests/torch/$1.losses"
 }
+# Without a capacity, and with one.
+record_experts() {
+    record_data experts units
+    "$python" tests/torch/experts.py "$work/experts.safetensors" "$text" 20 1.0 >"$work/losses"
+    mv "$work/losses" tests/torch/experts_capacity.losses
+}
 record_hf() {
     hf_weights "$1" "$work/hf-$1" || exit 1
     "$python" tests/torch/huggingface.py losses "$work/hf-$1/made" "$text" "$(hf_steps "$1")" \
@@ -80,7 +86,7 @@ topk)
     record_data topk
     exit ;;
 experts)
-    record_data experts units
+    record_experts
     exit ;;
 esac
 if [ $# -gt 0 ]; then # some of these models only
@@ -95,7 +101,7 @@ done
 record_conv
 record_batch_norm
 record_data topk
-record_data experts units
+record_experts
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

@@ -346,7 +346,10 @@ static Value *make_experts(Small *s, Value *const *x)
     Attr last[MAX_ATTRS] = {{.i = 2}};
     Value *all = ir_value(&s->b, OP_concat, 4, scores, last, NULL);
     Op *top = ir_op(&s->b, OP_topk, 1, &all, attr, NULL);
-    Op *group = ir_group_rows(&s->b, top->out[1], (AttrList){5, {1, 1, 1, 12, 4}}, NULL);
+    Attr limit[MAX_ATTRS] = {{.i = 4}, {.i = 3}}; /* some pairs have no row */
+    Value *chosen[] = {top->out[1], top->out[1]};
+    Value *ids = ir_op(&s->b, OP_limit_choices, 2, chosen, limit, NULL)->out[0];
+    Op *group = ir_group_rows(&s->b, ids, (AttrList){5, {1, 1, 1, 12, 4}}, 3, NULL);
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *weights = ir_unary(&s->b, OP_sigmoid, top->out[0]);
     Value *rows = ternary(s, OP_gather_rows, x[0], pair, row);

@@ -184,7 +184,9 @@ static void experts(Text *t, const ExpertsCase *c)
     Value *y = tensor(t, type, (int64_t[]){c->g, c->h, c->x, c->r, c->f, 0});
     Attr none[MAX_ATTRS] = {{0}}, out[MAX_ATTRS] = {{.i = dtype_of[c->out]}};
     AttrList shape = {5, {c->g, c->h, c->x, c->r, c->experts}};
-    Op *group = ir_group_rows(&t->b, ids, shape, "g");
+    Attr limit[MAX_ATTRS] = {{.i = all}, {.i = 1}};
+    ir_op(&t->b, OP_limit_choices, 2, (Value *[]){ids, ids}, limit, "l");
+    Op *group = ir_group_rows(&t->b, ids, shape, 0, "g");
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *rows = ir_value(&t->b, OP_gather_rows, 3, (Value *[]){x, pair, row}, none, "r");
     ir_op(&t->b, OP_combine_rows, 3, (Value *[]){rows, pair, row}, none, "c");

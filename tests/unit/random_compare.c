@@ -114,6 +114,8 @@ const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
     const char *text = compare_output(a, "loss", x, y, tolerance);
     if (!text)
         text = compare_output(a, "grad_norm", x, y, tolerance);
+    if (!text)
+        text = compare_output(a, "dropped", x, y, 0);
     double norm = 0;
     interp_output(x, "grad_norm", &norm);
     for (int i = 0; i < p->param.n && !text; i++) {

@@ -1,4 +1,5 @@
 /* random_experts.c: builds the mixtures of experts of a random model. */
+#include "ir/analysis/choices.h"
 #include "tests/unit/random.h"
 
 static Value *ternary(Build *b, OpKind kind, Value *x, Value *y, Value *z)
@@ -50,6 +51,21 @@ static int experts_axis(Model *m)
     return axis;
 }
 
+/* Limits the choices of some experts in f32: rounding in 16 bits could change a choice, and so drop
+ * another token. Returns the limit; 0: none. */
+static int64_t limit_choices(Model *m, DType dtype, int64_t experts, Value **ids)
+{
+    const int64_t *dim = (*ids)->type.dim;
+    bool limited = rng_chance(m->r, 40);
+    int64_t limit = 1 + rng_below(m->r, 1 + 2 * dim[1] * dim[2] / experts);
+    if (!limited || dtype != DT_F32)
+        return 0;
+    Attr attr[MAX_ATTRS] = {{.i = experts}, {.i = limit}};
+    Value *args[] = {*ids, *ids};
+    *ids = ir_op(model_at(m), OP_limit_choices, 2, args, attr, "kept")->out[0];
+    return limit;
+}
+
 /* Some number that divides n and is at most 4. */
 static int64_t divisor(Model *m, int64_t n)
 {
@@ -69,13 +85,14 @@ Value *random_experts(Model *m, Value *h)
     int64_t n = 2 + rng_below(m->r, experts - 1);
     int64_t hidden = 2 * (1 + rng_below(m->r, m->dim));
     int64_t g = divisor(m, h->type.dim[0]), s = divisor(m, h->type.dim[1]);
-    int64_t rows = h->type.dim[0] / g * (h->type.dim[1] / s) * n;
-    int64_t fewer = 1 + rng_below(m->r, rows);
+    Value *ids, *weights = choose(m, h, experts, n, &ids);
+    int64_t limit = limit_choices(m, dtype, experts, &ids);
+    Choices of = {h->type.dim[0], h->type.dim[1], n, g, s, shards, experts / shards, limit};
+    int64_t rows = choices_most_rows(&of), fewer = 1 + rng_below(m->r, rows);
     if (m->p->plan.experts.nitems && m->p->plan.experts.item->buffer > 0)
         rows = fewer;
-    Value *ids, *weights = choose(m, h, experts, n, &ids);
     AttrList shape = {5, {g, s, shards, rows, experts / shards}};
-    Op *group = ir_group_rows(b, ids, shape, "rows");
+    Op *group = ir_group_rows(b, ids, shape, limit, "rows");
     Value *pair = group->out[0], *row = group->out[1], *ends = group->out[2];
     Value *by = ternary(b, OP_gather_pairs, weights, pair, row);
     by = ir_cast(b, ir_reshape(b, by, 5, (int64_t[]){g, s, shards, rows, 1}), dtype);

@@ -141,6 +141,7 @@ static const char *interpret(Case *c)
  * ops, not of those that passes before autodiff made of them. */
 static const char *run_reference(Case *c, const TargetInfo *t)
 {
+    pass_count_dropped(c->copy, t);
     pass_rounds(c->copy, t); /* of a step that may overflow, it decides the result */
     pass_autodiff(c->copy, t);
     c->global = interp_new(c->copy);
@@ -246,16 +247,18 @@ static const char *after_pass(Case *c, const TargetInfo *t)
 static const char *run_passes(Case *c, const TargetInfo *t)
 {
     const char *fault = ir_verify(c->p);
-    if (c->p->purpose == FOR_ROUNDS || !c->p->plan.experts.nitems ||
-        c->p->plan.experts.item->buffer == 0)
+    bool in_rounds = c->p->purpose == FOR_ROUNDS;
+    if (in_rounds || !c->p->plan.experts.nitems || c->p->plan.experts.item->buffer == 0)
         random_side(c->p);
     for (int i = 0; i < PASSES && !fault; i++) {
+        bool rounds = in_rounds && strcmp(passes[i].name, "rounds") == 0;
+        c->p->purpose = rounds ? FOR_ROUNDS : FOR_TRAINING;
         passes[i].run(c->p, t);
         for (int k = 0; k < PURPOSES; k++)
             if (c->p->side[k] && diag_error_count(c->diag) == 0)
                 passes[i].run(c->p->side[k], t);
         c->at = passes[i].name;
-        c->p->purpose = FOR_TRAINING; /* the loops of rounds are made */
+        c->p->purpose = FOR_TRAINING;
         fault = after_pass(c, t);
         if (strcmp(c->at, c->options->until) == 0)
             break;

@@ -95,6 +95,33 @@ static void check_routing(ParcRt *rt, Check *c, const Case *k, Routed *r)
         check_round(rt, c, k, r, round);
 }
 
+/* Each group as a sequence, of which the rank has two pieces: an expert keeps the first choices up
+ * to the limit. */
+static void check_limit(ParcRt *rt, Check *c, const Case *k, Routed *r, int64_t limit)
+{
+    int64_t n = k->of.h * pairs_of(k), all = k->shards * k->experts, tokens = n / k->of.k;
+    int64_t piece = tokens / 3, own = 2 * piece * k->of.k, wrong = 0;
+    int64_t base[] = {0, tokens - piece}, last = (tokens - 2 * piece) * k->of.k;
+    ParcChoices of = {k->of.g, tokens, piece ? 2 * piece : tokens, piece ? 2 : 1, k->of.k, all, limit};
+    for (int64_t i = 0; i < k->of.g * n; i++)
+        r->ids[i] = expert_of(k, i);
+    parc_limit_choices(rt, &of, r->row, r->needed, r->ids, piece ? base : NULL, rt->arena);
+    for (int64_t q = 0; q < k->of.g; q++) {
+        const int32_t *ids = r->ids + q * n;
+        int64_t dropped = 0;
+        for (int64_t i = 0; i < (piece ? own : n); i++) {
+            int64_t at = piece && i >= own / 2 ? i + last : i, before = 0;
+            for (int64_t j = 0; j < at; j++)
+                before += ids[j] == ids[at];
+            bool valid = ids[at] >= 0 && ids[at] < all, fits = valid && before < limit;
+            wrong += r->row[q * (piece ? own : n) + i] != (fits ? ids[at] : -1);
+            dropped += valid && !fits;
+        }
+        wrong += (int64_t)r->needed[q] != dropped;
+    }
+    CHECK(c, wrong == 0);
+}
+
 /* ---- numbers ---- */
 
 /* n elements of the type, and their values in `wide`. */
@@ -300,6 +327,8 @@ static int run_cases(ParcRt *rt, void *shared)
     static Routed routed;
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int64_t limit = 1; limit <= 9; limit += 4)
+            check_limit(rt, &c, &cases[i], &routed, limit);
         check_routing(rt, &c, &cases[i], &routed);
         for (int t = 0; t < 3; t++)
             check_moves(rt, &c, &cases[i], &routed, types[t]);

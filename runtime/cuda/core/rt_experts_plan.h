@@ -21,6 +21,19 @@ static inline int64_t rt_group_bytes(const ParcGroups *of, int64_t shards, int64
     return of->g * of->h * shards * experts * (rt_group_parts(of) + 1) * 4;
 }
 
+/* The sequences of limit_choices as groups of one. */
+static inline ParcGroups rt_choice_groups(const ParcChoices *of)
+{
+    return (ParcGroups){of->sequences, 1, 1, of->length, of->k, 1, 1};
+}
+
+/* The workspace of limit_choices in bytes: that of its groups, and each choice's rank. */
+static inline int64_t rt_limit_bytes(const ParcChoices *of)
+{
+    ParcGroups groups = rt_choice_groups(of);
+    return rt_group_bytes(&groups, 1, of->experts) + of->sequences * of->length * of->k * 4;
+}
+
 /* Elements of x [g b, h s, k] as tokens with one choice. */
 static inline ParcGroups rt_group_pairs(const ParcGroups *of)
 {

@@ -201,10 +201,10 @@ static void collect_exchanges(Bucket *b, Op *leader)
         if (!joins(leader, op) || !is_ready_with(b, op))
             continue;
         Op *last = last_producer(op, false);
-        bool is_read = false;
+        bool is_read = op_reads_any(op, b->waits);
         for (Op *at = last; at && at != leader && precedes(leader, at); at = at->prev)
             is_read |= op_reads_any(at, b->waits);
-        if (is_read)
+        if (is_read) /* by the op, or by one that would have to wait */
             continue;
         if (last && precedes(leader, last))
             ir_move(leader, leader->region, last->next);

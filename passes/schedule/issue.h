@@ -97,11 +97,11 @@ void issue_find_hoists(const Program *p, const TargetInfo *t,
  * start. */
 void issue_order(Program *p, const Prefetches *prefetch);
 
-/* ---- schedule_pieces.c --------------------------------------------------- */
+/* ---- schedule_list.c --------------------------------------------------- */
 
-/* Orders the ops of pieces so that compute has work of one while tensor axes
- * communicate for another. Requires the streams of ops. */
-void schedule_pieces(Program *p);
+/* Orders the ops of pieces, and of layers with experts on several ranks, so that compute
+ * has work while collectives of the stream `tensor` run. Requires the streams of ops. */
+void schedule_list(Program *p);
 
 /* ---- schedule_overlap.c -------------------------------------------------- */
 

@@ -373,7 +373,7 @@ void pass_schedule(Program *p, const TargetInfo *t)
     if (t->streams > 1) {
         for_ops(op, p->step)
             set_stream(p, op);
-        schedule_pieces(p);
+        schedule_list(p);
         schedule_overlap(p);
         issue_sink_producers(p, t);
         sort_staged(p);

@@ -1,5 +1,7 @@
-/* schedule_pieces.c: orders the ops of pieces (async_tp.c), so that collectives over
- * tensor axes of one piece run beside the matmuls of another.
+/* schedule_list.c: orders ops so that collectives of the stream `tensor` run beside work
+ * that does not depend on them: those of one piece (async_tp.c) beside the matmuls of
+ * another, and exchanges of tokens with experts beside shared experts, recomputed ops and
+ * gradients of weights.
  *
  * before   norm 1, norm 2, gather 1, gather 2, matmul 1, matmul 2, reduce 1, reduce 2,
  *          norm' 1, norm' 2, gather' 1, gather' 2, …
@@ -16,12 +18,14 @@
  *   - else the op that is ready first.
  * Collectives are issued with the op that makes their last operand. How long compute
  * waits for an urgent op, and whether fillers come last, is tried: the quickest order is
- * taken, by the costs of issue.h.
+ * taken, by the costs of issue.h. Ops that are no pieces keep the program's order unless
+ * another one is quicker and needs about as much memory.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/analysis/uses.h"
 #include "passes/schedule/issue.h"
 
 typedef struct Node {
@@ -31,12 +35,16 @@ typedef struct Node {
     double reward; /* the cost of that collective */
     int depth;     /* collectives over tensor axes that it follows */
     int producers; /* the number of ops in the list that it needs, but for lazy ones */
-    bool lazy;     /* depends on no piece, such as the gather of a unit: it is issued
-                    * before its first reader */
+    bool lazy;     /* depends on no piece, or gathers a unit: it is issued before its first
+                    * reader */
     VEC(int) reader;
+    double bytes;  /* of its results; 0: of a view, or lazy */
+    int reads;     /* by operands of the list; with escapes, others read them too */
+    bool escapes;
     /* of an attempt: */
     double ready;  /* when its operands are computed */
     int missing;   /* producers that are not issued */
+    int unread;    /* reads that are not issued */
     bool issued;
 } Node;
 
@@ -45,6 +53,7 @@ typedef struct Policy {
     double patience;   /* how long compute waits for an urgent op, in costs of the op
                         * that it could run meanwhile */
     bool fillers_last;
+    bool as_written;   /* ops of the compute stream stay in program order */
 } Policy;
 
 typedef struct List {
@@ -53,6 +62,7 @@ typedef struct List {
     int n;
     int *node_of;  /* by op id, plus 1; 0: not in the list */
     uint32_t nops;
+    double live; /* bytes of results, in peak_of */
     /* of an attempt: */
     Policy policy;
     double compute, tensor; /* when the streams are free */
@@ -84,22 +94,46 @@ static void add_edge(List *l, int from, int to)
     vec_push(l->p->arena, &x->reader, to);
 }
 
-static void fill_nodes(List *l, Op *first, const Op *end)
+/* Counts the readers of each node, and finds readers outside of the list. */
+static void find_lifetimes(List *l, const Uses *uses)
+{
+    for (int i = 0; i < l->n; i++)
+        for (int k = 0; k < l->node[i].op->nargs; k++) {
+            int from = producer(l, l->node[i].op->arg[k]);
+            if (from >= 0)
+                l->node[from].reads++;
+        }
+    for (int i = 0; i < l->n; i++) {
+        Node *x = &l->node[i];
+        int all = 0;
+        for (int k = 0; k < x->op->nouts; k++) {
+            const Value *out = x->op->out[k];
+            all += uses->count[out->id];
+            if (!x->lazy && !op_is_view(x->op->kind))
+                x->bytes += (double)type_local_bytes(&out->type, &l->p->mesh);
+        }
+        x->escapes = all > x->reads;
+    }
+}
+
+static void fill_nodes(List *l, const Uses *uses, Op *first, const Op *end)
 {
     for (Op *op = first; op != end; op = op->next)
         l->n++;
     l->node = NEW_ARRAY(l->p->arena, Node, l->n);
     l->nops = l->p->nops;
     l->node_of = NEW_ARRAY(l->p->arena, int, l->nops);
+    bool pieces = l->p->train.async_tp > 1;
     int i = 0;
     for (Op *op = first; op != end; op = op->next, i++) {
         l->node[i] = (Node){.op = op, .cost = schedule_cost(l->p, op), .lead = INFINITY,
-                            .lazy = op->piece == 0};
+                            .lazy = pieces ? op->piece == 0 : op_is_unit_gather(op)};
         l->node_of[op->id] = i + 1;
         for (int k = 0; k < op->nargs; k++)
             if (producer(l, op->arg[k]) >= 0)
                 add_edge(l, producer(l, op->arg[k]), i);
     }
+    find_lifetimes(l, uses);
     for (i = l->n - 1; i >= 0; i--) {
         Node *x = &l->node[i];
         if (is_collective(x->op)) {
@@ -144,6 +178,8 @@ static int choose(const List *l)
         const Node *x = &l->node[i];
         if (x->issued || x->missing > 0 || x->lazy)
             continue;
+        if (l->policy.as_written)
+            return i;
         if (soonest < 0 || x->ready < l->node[soonest].ready)
             soonest = i;
         if (is_urgent(x) && (urgent < 0 || x->ready < l->node[urgent].ready ||
@@ -211,22 +247,71 @@ static double attempt(List *l, Policy policy)
     return l->compute > l->tensor ? l->compute : l->tensor;
 }
 
-static void order(const Program *p, Region *r, Op *first, Op *end)
+/* ---- memory -------------------------------------------------------------- */
+
+static void read_operands(List *l, const Node *x);
+
+/* Frees the results of a node that nothing reads any more. The memory of a view is that of
+ * its operand. */
+static void free_results(List *l, const Node *x)
+{
+    l->live -= x->bytes;
+    if (op_is_view(x->op->kind))
+        read_operands(l, x);
+}
+
+static void read_operands(List *l, const Node *x)
+{
+    for (int k = 0; k < x->op->nargs; k++) {
+        int from = producer(l, x->op->arg[k]);
+        if (from >= 0 && --l->node[from].unread == 0 && !l->node[from].escapes)
+            free_results(l, &l->node[from]);
+    }
+}
+
+/* The most bytes of results that are live at one time in l->order. */
+static double peak_of(List *l)
+{
+    double peak = 0;
+    l->live = 0;
+    for (int i = 0; i < l->n; i++)
+        l->node[i].unread = l->node[i].reads;
+    for (int i = 0; i < l->n; i++) {
+        const Node *x = &l->node[l->order[i]];
+        l->live += x->bytes;
+        peak = l->live > peak ? l->live : peak;
+        if (!op_is_view(x->op->kind))
+            read_operands(l, x);
+    }
+    return peak;
+}
+
+/* An order of other ops than pieces is taken if it is quicker than the program's by a
+ * hundredth, and its results need at most an eighth more memory. */
+static const double LEAST_GAIN = 0.01, MORE_MEMORY = 0.125;
+
+/* Orders the ops from `first` up to `end`. */
+static void order(const Program *p, const Uses *uses, Region *r, Op *first, Op *end)
 {
     static const double patience[] = {0, 0.25, 0.5, 1, 2};
+    bool pieces = p->train.async_tp > 1;
     List l = {.p = p};
-    fill_nodes(&l, first, end);
+    fill_nodes(&l, uses, first, end);
     l.order = NEW_ARRAY(p->arena, int, l.n);
-    Policy best = {0};
-    double least = INFINITY;
+    Policy best = {.as_written = true};
+    double least = (1 - LEAST_GAIN) * attempt(&l, best), most = (1 + MORE_MEMORY) * peak_of(&l);
+    if (pieces)
+        least = most = INFINITY;
     for (int k = 0; k < 2 * (int)(sizeof patience / sizeof *patience); k++) {
-        Policy policy = {patience[k / 2], k % 2};
+        Policy policy = {.patience = patience[k / 2], .fillers_last = k % 2};
         double time = attempt(&l, policy);
-        if (time < least) {
+        if (time < least && peak_of(&l) <= most) {
             least = time;
             best = policy;
         }
     }
+    if (best.as_written)
+        return;
     attempt(&l, best);
     for (int i = 0; i < l.n; i++)
         ir_move(l.node[l.order[i]].op, r, end);
@@ -264,11 +349,22 @@ static bool is_in_window(const Program *p, const Op *op, const char **window)
     return strcmp(*window, own) == 0;
 }
 
-static void order_region(const Program *p, Region *r)
+/* Whether the ops from `first` up to `end` exchange tokens of experts. */
+static bool exchange_tokens(const Program *p, const Op *first, const Op *end)
+{
+    bool multiply = false, exchange = false;
+    for (const Op *op = first; op != end; op = op->next) {
+        multiply |= op_is_grouped_matmul(op->kind);
+        exchange |= is_collective(op) && (attr_axes(op) & p->plan.experts.axes);
+    }
+    return multiply && exchange;
+}
+
+static void order_region(const Program *p, const Uses *uses, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         if (op->kind == OP_loop)
-            order_region(p, op->body);
+            order_region(p, uses, op->body);
         next = op->next;
         if (stays(op))
             continue;
@@ -278,13 +374,15 @@ static void order_region(const Program *p, Region *r)
                         is_in_window(p, next, &window);
              next = next->next)
             pieces |= next->piece > 0;
-        if (pieces)
-            order(p, r, op, next);
+        if (pieces || exchange_tokens(p, op, next))
+            order(p, uses, r, op, next);
     }
 }
 
-void schedule_pieces(Program *p)
+void schedule_list(Program *p)
 {
-    if (p->train.async_tp > 1)
-        order_region(p, p->step);
+    if (p->train.async_tp <= 1 && !p->plan.experts.axes)
+        return;
+    Uses uses = uses_find(p);
+    order_region(p, &uses, p->step);
 }

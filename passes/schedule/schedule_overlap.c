@@ -131,7 +131,12 @@ static void cover(Op *collective)
 
 /* The unit of a cost is a flop in 16 bits. A byte costs the number of flops that a GPU
  * computes while it moves the byte. */
-enum { FLOPS_PER_MEMORY_BYTE = 250, FLOPS_PER_LINK_BYTE = 2000, SLOWER_IN_F32 = 8 };
+enum {
+    FLOPS_PER_MEMORY_BYTE = 250,
+    FLOPS_PER_LINK_BYTE = 2000,
+    FLOPS_PER_NIC_BYTE = 15000,
+    SLOWER_IN_F32 = 8,
+};
 
 typedef struct Bytes {
     double in, out, larger; /* of a rank's operands and results; the sum of the larger
@@ -161,10 +166,18 @@ static double rank_flops(const Program *p, const Op *op)
     return flops / (double)mesh_ranks(&p->mesh) * (wide ? SLOWER_IN_F32 : 1);
 }
 
+/* Most of an all-to-all between nodes leaves the node, on one NIC for each rank. */
+static double flops_per_byte(const Program *p, const Op *collective)
+{
+    uint32_t between = attr_axes(collective) & mesh_between_nodes(&p->mesh);
+    return collective->kind == OP_all_to_all && mesh_group(&p->mesh, between) > 1
+               ? FLOPS_PER_NIC_BYTE : FLOPS_PER_LINK_BYTE;
+}
+
 double schedule_cost(const Program *p, const Op *op)
 {
     if (is_tensor_collective(op))
-        return FLOPS_PER_LINK_BYTE * op_bytes(p, op).larger;
+        return flops_per_byte(p, op) * op_bytes(p, op).larger;
     if (!schedule_computes(op))
         return 0;
     Bytes b = op_bytes(p, op);

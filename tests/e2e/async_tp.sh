@@ -47,7 +47,7 @@ tolerance=1e-2
 # shellcheck disable=SC2086
 in_all case_of llama 2x2 bf16 2 $llama_sizes
 
-# On CUDA the order of pieces is that of schedule_pieces.c.
+# On CUDA the order of pieces is that of schedule_list.c.
 on_cuda() { # on_cuda KIND
     # shellcheck disable=SC2086
     cuda_tree "$work/cuda" examples/llama.pdl --mesh 2x2 $llama_sizes -D async_tp=2 \

@@ -45,4 +45,21 @@ one_cpu_rank units
 check "biases of experts, and sinks" follows checked 2e-5 1x1 --plan units
 in_all check "the same in bf16" follows fast 2e-2 1x1 --plan units -D precision=bf16
 in_all check "the same on two ranks" follows fast 2e-5 1x2 --plan swap
+
+# Shared experts and recomputed layers run beside exchanges of rows.
+model=$work/wide.pdl
+sed 's/^plan tp_fsdp.*/plan wide(dp, ep) {\
+    expert_parallel ep { layers.*.moe: dispatch=all_to_all }\
+    fully_shard (dp, ep) { tok_embeddings, dense.*, layers.*, [norm, output] }\
+    checkpoint { dense.*, layers.* }\
+}\
+&/' examples/deepseek_moe.pdl >"$model"
+set -- --plan wide -D vocab=256 -D dim=64 -D n_layers=3 -D dense_layers=1 -D n_heads=2 \
+    -D q_rank=24 -D kv_rank=16 -D nope_dim=16 -D rope_dim=16 -D v_dim=16 -D hidden=96 \
+    -D expert_hidden=32 -D experts=8 -D top_k=2 -D groups=2 -D top_groups=1 -D batch=8 \
+    -D seq=32 -D precision=f32
+"$PARC" "$model" --target cpu --threads 1 --mesh 1x1 "$@" -o "$work/one" &&
+    "$work/one" --steps 6 --seed 3 --log "$work/one.log" || exit 1
+check "shared experts, recomputation, dp=2 ep=2" follows fast 2e-5 2x2 "$@"
+in_all check "shared experts, recomputation, ep=4" follows fast 2e-5 1x4 "$@"
 finish

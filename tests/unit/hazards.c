@@ -202,11 +202,23 @@ static void check_hybrid(Check *c, Seen *seen)
 }
 
 /* Pipelines, most of them with ranks that have no layer of a loop: what is ordered by the
- * loop's collectives on one rank is not on another. */
+ * loop's collectives on one rank is not on another. And exchanges of tokens with experts,
+ * beside which other ops are ordered. */
 static const struct {
     const char *file, *mesh, *axes, *pipeline, *plan;
-    const char *define[9];
-} pipelines[] = {
+    const char *define[22];
+} own_plans[] = {
+    {"examples/deepseek_moe.pdl", "2x2", "dp, ep", NULL,
+     "expert_parallel ep { layers.*.moe: dispatch=all_to_all }"
+     "\n fully_shard (dp, ep) { tok_embeddings, dense.*, layers.*, [norm, output] }"
+     "\n checkpoint { dense.*, layers.* }",
+     {"vocab=48", "dim=16", "n_layers=4", "dense_layers=1", "n_heads=2", "q_rank=8",
+      "kv_rank=8", "nope_dim=8", "rope_dim=8", "v_dim=8", "hidden=24", "expert_hidden=16",
+      "experts=8", "top_k=2", "groups=2", "top_groups=1", "batch=8", "seq=8"}},
+    {"tests/data/experts.pdl", "2x2", "dp, ep", NULL,
+     "expert_parallel ep { layers.*.moe: dispatch=gather }"
+     "\n fully_shard (dp, ep) { layers.*: strategy=full_shard, model }",
+     {"accumulate=2"}},
     {"tests/data/experts.pdl", "2x2x2", "pp, dp, tp", "schedule=1f1b",
      "parallelize tp { layers.*.norm: SequenceParallel }"
      "\n expert_parallel (dp, tp) { layers.*.moe }",
@@ -230,20 +242,22 @@ static const struct {
       "accumulate=4"}},
 };
 
-static void check_pipeline(Check *c, int row, Seen *seen)
+static void check_own_plan(Check *c, int row, Seen *seen)
 {
     Arena *a = arena_new();
     size_t size;
-    const char *text = file_read(a, pipelines[row].file, &size);
+    const char *text = file_read(a, own_plans[row].file, &size);
     const char *plan = text ? strstr(text, "\nplan ") : NULL;
     const char *train = plan ? strstr(plan, "\ntrain ") : NULL;
+    const char *pipeline = own_plans[row].pipeline;
+    pipeline = pipeline ? arena_printf(a, "pipeline pp { %s }", pipeline) : "";
     CHECK(c, train);
     if (train)
         check_program(c, a,
-                      arena_printf(a, "%.*s\nplan p(%s) {\n pipeline pp { %s }\n %s\n}%s",
-                                   (int)(plan - text), text, pipelines[row].axes,
-                                   pipelines[row].pipeline, pipelines[row].plan, train),
-                      pipelines[row].mesh, pipelines[row].define, pipelines[row].plan, seen);
+                      arena_printf(a, "%.*s\nplan p(%s) {\n %s\n %s\n}%s",
+                                   (int)(plan - text), text, own_plans[row].axes,
+                                   pipeline, own_plans[row].plan, train),
+                      own_plans[row].mesh, own_plans[row].define, own_plans[row].plan, seen);
     arena_free(a);
 }
 
@@ -257,8 +271,8 @@ static void check_examples(Check *c)
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++)
         check_llama(c, 0, "2x2", settings[s], &seen);
     check_hybrid(c, &seen);
-    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
-        check_pipeline(c, (int)i, &seen);
+    for (size_t i = 0; i < sizeof own_plans / sizeof *own_plans; i++)
+        check_own_plan(c, (int)i, &seen);
     CHECK(c, seen.waits > 1000);
     CHECK(c, seen.gathers > 100);
     CHECK(c, seen.barriers > 20);

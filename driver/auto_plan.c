@@ -104,6 +104,15 @@ static int best_of(const Search *s)
     return best;
 }
 
+/* Whether a plan that parc wrote fits. */
+static bool draft_fits(const Search *s)
+{
+    for (int i = 0; i < s->c.candidate.n; i++)
+        if (s->c.candidate.at[i].time.timed && !s->variant.at[i].own)
+            return true;
+    return false;
+}
+
 static bool splits_experts(const PlanDraft *d)
 {
     return d->experts.data || d->experts.tensor;
@@ -254,7 +263,7 @@ static int search_memory(Search *s)
         }
     }
     first = s->c.candidate.n;
-    for (int i = 0; best_of(s) < 0 && i < MAX_FAMILIES; i++)
+    for (int i = 0; !draft_fits(s) && i < MAX_FAMILIES; i++)
         for (int k = 0; k < i; k++)
             if (best[i] && best[k])
                 add_changes(s, draft, (const FitChange *[]){best[k], best[i]}, 2);
@@ -320,7 +329,7 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
         search_splits(&s);
     search_meshes(&s, search_variants(&s), others);
     int best = best_with_forward(&s);
-    if (best < 0) {
+    if (best < 0 || !draft_fits(&s)) { /* only plans of the file fit, or none */
         search_meshes(&s, search_memory(&s), others);
         best = best_with_forward(&s);
     }

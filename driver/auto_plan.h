@@ -10,11 +10,11 @@
  * With --machine, variants of the plan and the plans of the file that have the same axes
  * are compiled and timed: with experts over other axes or none, without sequence parallelism
  * or without one of the splits, with other strategies of FSDP, with other schedules of a
- * pipeline. The best one is varied
- * further until no variant is faster; if --mesh auto chose the mesh, the best plan is then
- * tried on the meshes that were nearly as fast. If none fits --device-memory, the changes of fit.h are
- * tried too: recomputation, gradient accumulation, a chunked head, offload. Without
- * --machine the first variant that compiles and fits is chosen, in this order.
+ * pipeline. The best one is varied further until no variant is faster; if --mesh auto chose
+ * the mesh, the best plan is then tried on the meshes that were nearly as fast. If no variant
+ * fits --device-memory, whether a plan of the file does or not, the changes of fit.h are tried
+ * too: recomputation, gradient accumulation, a chunked head, offload. Without --machine the
+ * first variant that compiles and fits is chosen, in this order.
  */
 #ifndef PARC_DRIVER_AUTO_PLAN_H
 #define PARC_DRIVER_AUTO_PLAN_H

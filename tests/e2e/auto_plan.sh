@@ -306,6 +306,11 @@ check "a loser has its reason" says \
     "note: not experts over (dp, tp): 64 ranks cannot split 8 experts"
 check "--search limits them" notes "of 2 tried" "$work/mixtral.pdl" --plan auto --mesh 8x8 \
     -D batch=64 --machine h100-sxm --search 2
+sed '/^plan /,/^}/d' examples/mixtral.pdl >"$work/again.pdl"
+printf 'plan again(dp, tp) {\n fully_shard dp { layers.* }\n checkpoint { layers.* }\n}\n' \
+    >>"$work/again.pdl"
+check "parc recomputes too where only the file's plan fits" notes "is checkpoint {" \
+    "$work/again.pdl" --plan auto --mesh 16x8 -D batch=256 --machine h100-sxm --device-memory 80G
 cat >"$work/raw.pdl" <<'END'
 model M(dim=16) {
     param up[8, 24, dim] = normal(0.2)

@@ -36,6 +36,7 @@ evaluated() {
 routing_meshes="1x1 tp_fsdp
 2x2 tp_fsdp
 1x2 gathered
+1x4 gathered
 1x2 exchanged
 1x4 exchanged
 2x2 exchanged -D accumulate=2

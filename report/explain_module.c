@@ -253,6 +253,7 @@ static void explain_module(Out *o, const Program *p, const Module *m)
     module_params(o, p, m, sum);
     out_line(o, "collectives (calls per step x bytes per call, on each rank)");
     module_collectives(o, p, m);
+    report_experts(o, p, m->path);
     module_work(o, p, m);
     module_memory(o, p, m, sum);
 }

@@ -44,9 +44,9 @@ void report_json_settings(Out *o, const Program *p);
 /* The name of an option among these: "train.optimizer.lr"; NULL: none. */
 const char *option_json_name(Arena *a, const Option *o);
 
-/* report_experts.c, a part of the plan and of the JSON: the buffers of experts on several
- * ranks. */
-void report_experts(Out *o, const Program *p);
+/* report_experts.c, a part of the plan, of --explain and of the JSON: the buffers of experts on
+ * several ranks, in the module `path` and below it. */
+void report_experts(Out *o, const Program *p, const char *path);
 void report_json_experts(Out *o, const Program *p);
 /* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
  * collectives run in. */

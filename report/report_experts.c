@@ -8,6 +8,7 @@
 #include "ir/analysis/choices.h"
 #include "ir/analysis/expert_items.h"
 #include "ir/options.h"
+#include "ir/plan/checkpoint.h"
 #include "report/json.h"
 #include "report/report.h"
 
@@ -87,20 +88,21 @@ static void moves(Out *o, const Program *p, const ExpertBuffer *b)
              option_word(OPTION_dispatch, other), bytes_text(p->arena, bytes[other]));
 }
 
-/* The next call of group_rows after op, for experts on several ranks or with a capacity; NULL:
- * there is none. */
-static const Op *next_group(const Program *p, const Op *op)
+/* The next call of group_rows after op in the module or below it, for experts on several ranks
+ * or with a capacity; NULL: there is none. */
+static const Op *next_group(const Program *p, const char *path, const Op *op)
 {
     while ((op = ir_next(p->step, op)))
-        if (op->kind == OP_group_rows && (attr_shape(op)->v[2] > 1 || attr_limit(op)))
+        if (op->kind == OP_group_rows && (attr_shape(op)->v[2] > 1 || attr_limit(op)) &&
+            path_is_below(op->path, path))
             return op;
     return NULL;
 }
 
-void report_experts(Out *o, const Program *p)
+void report_experts(Out *o, const Program *p, const char *path)
 {
     bool first = true;
-    for (const Op *op = NULL; (op = next_group(p, op));) {
+    for (const Op *op = NULL; (op = next_group(p, path, op));) {
         ExpertBuffer b = buffer_of(op);
         line(o, p, &b, first);
         limit(o, &b);
@@ -112,7 +114,7 @@ void report_experts(Out *o, const Program *p)
 void report_json_experts(Out *o, const Program *p)
 {
     bool first = true;
-    for (const Op *op = NULL; (op = next_group(p, op));) {
+    for (const Op *op = NULL; (op = next_group(p, "", op));) {
         ExpertBuffer b = buffer_of(op);
         out(o, first ? "  \"experts\": [\n    {" : ",\n    {");
         json_text(o, "module", op->path);

@@ -175,7 +175,7 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                  bytes_text(a, m->host));
     out_line(o, "            %s per rank of staging in host memory, only with "
              "--save-async", bytes_text(a, report_staging(p)));
-    report_experts(o, p);
+    report_experts(o, p, "");
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop per step, whole mesh (forward %s, backward %s)",

@@ -58,6 +58,8 @@ check "bounded buffers need less memory" jq -en --slurpfile all "$work/none.json
     --slurpfile some "$work/swap4.json" '$some[0].memory.peak < $all[0].memory.peak'
 check "the plan has their rows" sh -c "'$PARC' $model --plan swap --mesh 1x4 --emit plan |
     grep -A1 'layers.\*.moe: 18 rows for 48 choices, 1.5 x balanced' | grep 'up to 3 rounds'"
+check "their module has them" sh -c "'$PARC' $model --plan swap --mesh 1x4 --explain layers.*.moe |
+    grep 'layers.\*.moe: 18 rows for 48 choices'"
 
 # Without an option tokens move as few bytes as possible: of two ranks, or for rows of two
 # choices in buffers of 1.5 to four.

@@ -15,14 +15,14 @@ typedef struct ParcGroups {
 /* The choices ids [sequences, length, k] of `experts` experts; the rank has `own` tokens of each
  * sequence, in equal pieces that begin at base[i] (NULL: all). -> kept [sequences, own, k]: of the
  * choices of an expert in a sequence the first `limit`, in order, and -1 for later ones, whose
- * numbers are dropped [sequences]. An id that is no expert's becomes -1. `scratch`:
+ * numbers in a sequence are rest + 256 blocks [sequences]. An id that is no expert's becomes -1. `scratch`:
  * parc_limit_choices_scratch bytes. */
 typedef struct ParcChoices {
     int64_t sequences, length, own, pieces, k, experts, limit;
 } ParcChoices;
 int64_t parc_limit_choices_scratch(const ParcChoices *of);
-void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *dropped,
-                        const int32_t *ids, const int64_t *base, void *scratch);
+void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *rest,
+                        float *blocks, const int32_t *ids, const int64_t *base, void *scratch);
 
 /* ids [g b, h s, k] -> pair [g, h, x, r], row [g b, h s, k], ends [g, h, x, experts] and needed
  * [g, h, x], of `shards` shards of `experts` experts, of which the rank has x from *base on (NULL:

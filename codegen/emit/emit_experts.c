@@ -24,11 +24,11 @@ static void emit_limit_choices(Emitter *e, const Op *op)
     ParcChoices c = choices_call(e->p, op);
     out_code(e->o,
              "parc_limit_choices(rt, &(ParcChoices){%lld, %lld, %lld, %lld, %lld, %lld, %lld}, "
-             "%s, %s, %s, %s, %s);",
+             "%s, %s, %s, %s, %s, %s);",
              (long long)c.sequences, (long long)c.length, (long long)c.own, (long long)c.pieces,
              (long long)c.k, (long long)c.experts, (long long)c.limit,
              value_variable(e, op->out[0]), value_variable(e, op->out[1]),
-             value_variable(e, op->arg[0]), base_text(e, op, 2), workspace_variable(e, op));
+             value_variable(e, op->out[2]), value_variable(e, op->arg[0]), base_text(e, op, 2), workspace_variable(e, op));
 }
 
 static void emit_group_rows(Emitter *e, const Op *op)

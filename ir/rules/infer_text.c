@@ -42,7 +42,7 @@ static const struct TextTypes {
     {OP_onehot, {FROM_F32}},
     {OP_topk, {0, FROM_I32}},
     {OP_topk_grad, {0}},
-    {OP_limit_choices, {FROM_I32, FROM_F32}},
+    {OP_limit_choices, {FROM_I32, FROM_F32, FROM_F32}},
     {OP_group_rows, {FROM_I32, FROM_I32, FROM_I32, FROM_F32}},
     {OP_gather_rows, {0}},
     {OP_combine_rows, {0}},

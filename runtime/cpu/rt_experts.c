@@ -50,8 +50,8 @@ static int64_t own_token(const ParcChoices *of, const int64_t *base, int64_t tok
     return base ? -1 : token;
 }
 
-void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *dropped,
-                        const int32_t *ids, const int64_t *base, void *scratch)
+void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *rest,
+                        float *blocks, const int32_t *ids, const int64_t *base, void *scratch)
 {
     int64_t *had = scratch; /* by expert: choices of the sequence */
     (void)rt;
@@ -69,7 +69,8 @@ void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float 
                 more += valid && !fits;
             }
         }
-        dropped[q] = (float)more;
+        rest[q] = (float)(more % 256);
+        blocks[q] = (float)(more / 256);
     }
 }
 

@@ -35,8 +35,8 @@ static void rank_pairs(ParcRt *rt, const ParcGroups *of, int64_t all, int32_t *r
                    rt_pointer_bits(count), rt_pointer_bits(total), groups * all, parts);
 }
 
-void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *dropped,
-                        const int32_t *ids, const int64_t *base, void *scratch)
+void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float *rest,
+                        float *blocks, const int32_t *ids, const int64_t *base, void *scratch)
 {
     ParcGroups groups = rt_choice_groups(of);
     int64_t parts = rt_group_parts(&groups), n = of->sequences * of->own * of->k;
@@ -48,9 +48,10 @@ void parc_limit_choices(ParcRt *rt, const ParcChoices *of, int32_t *kept, float 
                    rt_pointer_bits(kept), rt_pointer_bits(ids), rt_pointer_bits(rank),
                    rt_pointer_bits(count), of->sequences, of->length, of->own, piece, of->k,
                    of->experts, parts, of->limit, rt_pointer_bits(base));
-    RT_CUDA_LAUNCH(rt, "limit_count", of->sequences, KERNEL_THREADS, 0, rt_pointer_bits(dropped),
-                   rt_pointer_bits(kept), rt_pointer_bits(ids), of->sequences, of->length,
-                   of->own, piece, of->k, of->experts, rt_pointer_bits(base));
+    RT_CUDA_LAUNCH(rt, "limit_count", of->sequences, KERNEL_THREADS, 0, rt_pointer_bits(rest),
+                   rt_pointer_bits(blocks), rt_pointer_bits(kept), rt_pointer_bits(ids),
+                   of->sequences, of->length, of->own, piece, of->k, of->experts,
+                   rt_pointer_bits(base));
 }
 
 void parc_group_rows(ParcRt *rt, const ParcGroups *of, int64_t shards, int64_t experts,

@@ -84,6 +84,26 @@ tied() { # tied PLAN MESH
 check "two experts take three tokens each" tied one 1
 check "two experts take three tokens each, ep=2" tied swap 2x2
 
+# With a causal attention a rank has two pieces of each sequence, in zigzag order.
+cat examples/mixtral.pdl - >"$work/mixtral.pdl" <<'END'
+plan ring(dp, cp) {
+    context cp { attention: exchange=ring }
+    expert_parallel dp { layers.*.moe: dispatch=all_to_all }
+    fully_shard (dp, cp) { layers.*, model }
+}
+END
+model=$work/mixtral.pdl
+sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D head_dim=8
+    -D hidden=32 -D batch=4 -D seq=32 -D precision=f32 -D aux_loss=0.01 -D capacity=1.0"
+pieces() {
+    # shellcheck disable=SC2086
+    trains whole ring 1x1 $sizes && trains pieces ring 2x2 $sizes &&
+        same_curve "$work/pieces.log" "$work/whole.log" 1e-5 &&
+        same_drops "$work/pieces.log" "$work/whole.log"
+}
+check "two pieces of sequences on each rank" pieces
+model=tests/data/experts.pdl
+
 refused() { # refused CAPACITY
     ! "$PARC" $model --plan one -D "capacity=$1" --emit plan 2>"$work/message" &&
         grep -q "error: the capacity of experts must be a number above 0, not .*$1" "$work/message"

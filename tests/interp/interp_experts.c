@@ -54,7 +54,7 @@ static int64_t first_shard(Interp *in, const Op *op, int own, int64_t rank)
 void interp_limit_choices(Interp *in, const Op *op, int64_t rank)
 {
     Local ids = interp_local(in, op->arg[0], rank), kept = interp_local(in, op->out[0], rank);
-    Local dropped = interp_local(in, op->out[1], rank);
+    Local rest = interp_local(in, op->out[1], rank), blocks = interp_local(in, op->out[2], rank);
     Local base = op->nargs > 2 ? interp_local(in, op->arg[2], rank) : ids;
     int64_t k = dim_of(ids, 2), all = dim_of(ids, 1) * k, own = dim_of(kept, 1) * k;
     int64_t piece = op->nargs > 2 ? own / dim_of(base, 0) : own;
@@ -63,12 +63,16 @@ void interp_limit_choices(Interp *in, const Op *op, int64_t rank)
         const double *row = ids.at + i / own * all;
         if (op->nargs > 2)
             at = (int64_t)base.at[at / piece] * k + at % piece;
-        double id = row[at], *to = dropped.at + i / own;
+        double id = row[at];
         for (int64_t j = 0; j < at; j++)
             before += row[j] == id;
         bool valid = id >= 0 && id < (double)attr_n(op), fits = before < attr_limit(op);
         kept.at[i] = isnan(id) ? NAN : valid && fits ? id : -1;
-        *to += isnan(id) ? NAN : valid && !fits;
+        rest.at[i / own] += isnan(id) ? NAN : valid && !fits;
+    }
+    for (int64_t q = 0; q < dim_of(ids, 0); q++) {
+        blocks.at[q] = floor(rest.at[q] / 256);
+        rest.at[q] -= 256 * blocks.at[q];
     }
 }
 

@@ -115,14 +115,16 @@ static void limits(Experts *e, int64_t limit, bool split)
         return;
     base[0] = piece, base[1] = 3 * piece;
     int32_t *is = integers(n), *should = integers(n);
-    float *dropped = test_numbers(PARC_F32, c->g, 0), *wanted = test_numbers(PARC_F32, c->g, 0);
+    float *dropped = test_numbers(PARC_F32, 2 * c->g, 0);
+    float *wanted = test_numbers(PARC_F32, 2 * c->g, 0);
     void *own = malloc((size_t)parc_limit_choices_scratch(&of));
     void *scratch = standin_alloc(rt_limit_bytes(&of));
-    parc_limit_choices(&e->rt, &of, should, wanted, e->should.ids, split ? base : NULL, own);
-    cuda_limit_choices(&e->rt, &of, is, dropped, e->is.ids, split ? base : NULL, scratch);
+    const int64_t *first = split ? base : NULL;
+    parc_limit_choices(&e->rt, &of, should, wanted, wanted + c->g, e->should.ids, first, own);
+    cuda_limit_choices(&e->rt, &of, is, dropped, dropped + c->g, e->is.ids, first, scratch);
     free(own);
     expect(e, same(is, should, n * 4), "kept choices");
-    expect(e, same(dropped, wanted, c->g * 4), "numbers of dropped choices");
+    expect(e, same(dropped, wanted, 2 * c->g * 4), "numbers of dropped choices");
 }
 
 /* Numbers for all rows, which are NaN where there is no pair. */

@@ -82,6 +82,12 @@ typedef struct Row {
      "\nplan p(dp, ep) {\n    expert_parallel ep { layers.*.moe: buffer=none" options " }\n" \
      "    fully_shard (dp, ep)"}
 
+/* The plan of mixtral with sequences split. */
+#define SEQUENCES \
+    {"\nplan ", "    fully_shard dp", \
+     "\nplan p(dp, cp) {\n    context cp { attention: exchange=gather }\n" \
+     "    fully_shard (dp, cp)"}
+
 /* A mesh "4x1@2" has nodes of two ranks. */
 static const Row rows[] = {
     {CPU, "toy", NULL, "2x3", TOY, AS_IS},
@@ -133,6 +139,7 @@ static const Row rows[] = {
      {{"expert_parallel", "}", "expert_parallel tp { layers.*.moe: buffer=none }"}}},
     {CPU, "mixtral", NULL, "2x2", MIXTRAL F32, {EXPERTS(", dispatch=gather")}},
     {CPU, "mixtral", NULL, "2x2", MIXTRAL F32, {EXPERTS(", dispatch=all_to_all")}},
+    {CPU, "mixtral", NULL, "2x2", UNBALANCED F32 "capacity=1.0", {SEQUENCES}},
     {CUDA | ALL, "mixtral", NULL, "1x4", MIXTRAL BF16, {EXPERTS(", dispatch=all_to_all")}},
     {CUDA | ALL, "mixtral", NULL, "2x2", MIXTRAL BF16 "batch=8 accumulate=2",
      {EXPERTS(", dispatch=all_to_all")}},

@@ -105,7 +105,8 @@ static void check_limit(ParcRt *rt, Check *c, const Case *k, Routed *r, int64_t 
     ParcChoices of = {k->of.g, tokens, piece ? 2 * piece : tokens, piece ? 2 : 1, k->of.k, all, limit};
     for (int64_t i = 0; i < k->of.g * n; i++)
         r->ids[i] = expert_of(k, i);
-    parc_limit_choices(rt, &of, r->row, r->needed, r->ids, piece ? base : NULL, rt->arena);
+    float *rest = r->needed, *blocks = r->needed + k->of.g;
+    parc_limit_choices(rt, &of, r->row, rest, blocks, r->ids, piece ? base : NULL, rt->arena);
     for (int64_t q = 0; q < k->of.g; q++) {
         const int32_t *ids = r->ids + q * n;
         int64_t dropped = 0;
@@ -117,7 +118,7 @@ static void check_limit(ParcRt *rt, Check *c, const Case *k, Routed *r, int64_t 
             wrong += r->row[q * (piece ? own : n) + i] != (fits ? ids[at] : -1);
             dropped += valid && !fits;
         }
-        wrong += (int64_t)r->needed[q] != dropped;
+        wrong += (int64_t)rest[q] != dropped % 256 || (int64_t)blocks[q] != dropped / 256;
     }
     CHECK(c, wrong == 0);
 }

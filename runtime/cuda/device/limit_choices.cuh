@@ -45,8 +45,9 @@ limit_keep(int32_t *__restrict__ kept, const int32_t *__restrict__ ids,
 /* A block for each sequence counts the rank's choices of experts that are not kept: exact, since
  * they are fewer than 2^24. */
 PARC_KERNEL(KERNEL_THREADS)
-limit_count(float *__restrict__ dropped, const int32_t *__restrict__ kept,
-            const int32_t *__restrict__ ids, LIMIT_SHAPE, int64_t experts, const int64_t *base)
+limit_count(float *__restrict__ rest, float *__restrict__ blocks,
+            const int32_t *__restrict__ kept, const int32_t *__restrict__ ids, LIMIT_SHAPE,
+            int64_t experts, const int64_t *base)
 {
     PARC_SHARED float shared[PARC_WARP];
     const int64_t sequence = block_index(), n = own * k;
@@ -57,9 +58,11 @@ limit_count(float *__restrict__ dropped, const int32_t *__restrict__ kept,
     }
     block_put(warp_sum(more), shared);
     block_barrier();
-    float sum = block_get_sum(shared);
-    if (sequence < sequences && thread_index() == 0)
-        dropped[sequence] = sum;
+    int sum = (int)block_get_sum(shared);
+    if (sequence < sequences && thread_index() == 0) {
+        rest[sequence] = (float)(sum % 256);
+        blocks[sequence] = (float)(sum / 256);
+    }
 }
 
 #undef LIMIT_SHAPE

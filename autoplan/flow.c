@@ -146,7 +146,9 @@ static void find_weights(Flow *f)
         if (!is_forward(op) || !op_contracts(op) || (op->nargs != 2 && !experts))
             continue;
         for (int i = experts; i < 2; i++) {
-            int param = value_param(op->arg[i]);
+            const Op *by = op->arg[i]->def;
+            bool transposed = experts && by && by->kind == OP_transpose;
+            int param = value_param(transposed ? by->arg[0] : op->arg[i]);
             if (param >= 0)
                 add_weight(f, op, i, param);
         }
@@ -279,7 +281,7 @@ int flow_split_dim(const Flow *f, const PlanDraft *d, int param)
     bool experts = has_experts(f, param);
     for (int k = 0; k < f->p->param.at[param].type.ndim; k++) {
         int id = dim_class(&f->dims, dim_of_param(&f->dims, param, k));
-        if (draft_splits(f, d, id) && f->split.at[flow_split_of(f, id)].experts == experts)
+        if (draft_splits(f, d, id) && (!experts || f->split.at[flow_split_of(f, id)].experts))
             return k;
     }
     return -1;

@@ -312,19 +312,21 @@ printf 'plan again(dp, tp) {\n fully_shard dp { layers.* }\n checkpoint { layers
 check "parc recomputes too where only the file's plan fits" notes "is checkpoint {" \
     "$work/again.pdl" --plan auto --mesh 16x8 -D batch=256 --machine h100-sxm --device-memory 80G
 cat >"$work/raw.pdl" <<'END'
-model M(dim=16) {
-    param up[8, 24, dim] = normal(0.2)
-    param down[8, dim, 24] = normal(0.2)
+model M(dim=16, experts=8) {
+    param up[experts, dim, 24] = normal(0.2)
+    param down[experts, dim, 24] = normal(0.2)
     forward(x: [batch, seq, dim]) {
-        weights, ids = topk(slice(x, 0, 8), 2)
-        pair, row, ends, needed = group_rows(ids, 8)
-        h = grouped_matmul(tanh(grouped_matmul(gather_rows(x, pair, row), up, ends)), down, ends)
-        return mean(combine_rows(h, pair, row))
+        weights, ids = topk(slice(x, 0, experts), 2)
+        pair, row, ends, needed = group_rows(ids, experts)
+        h = tanh(grouped_matmul(gather_rows(x, pair, row), transpose(up, 1, 2), ends))
+        return mean(combine_rows(grouped_matmul(h, down, ends), pair, row))
     }
 }
 train { batch = 8 }
 END
 check "experts of the model itself" keep_raw
+check "each is split, one matrix transposed" prints "up: Shard(2)" "$work/raw.pdl" --plan auto \
+    --mesh 2x2 -D experts=5
 check "they are over tp" sh -c "grep -A1 'expert_parallel tp {' '$work/block' | grep -x ' *model'"
 fast_on() { # fast_on MODEL MESH BATCH: the plan that parc writes takes no more time
     check "$1 on $2 is not slower" not_slower_bare "$1" tp_fsdp --mesh "$2" -D batch="$3" \

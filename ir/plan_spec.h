@@ -105,6 +105,7 @@ typedef struct Unit {
 typedef enum Keep {
     KEEP_ATTENTION = 1, /* attention's result and row log-sums */
     KEEP_MATMUL = 2,    /* results of contractions */
+    KEEP_ALL_TO_ALL = 4, /* results of all-to-alls */
 } Keep;
 
 /* One item of a `checkpoint` clause: ops of the modules that it names are

@@ -5,7 +5,8 @@
 
 /* ORDER Keep: row k is bit 1 << k. */
 static const OpKind keep_ops[][3] = {{OP_attention, OP_attention, OP_attention},
-                                     {OP_einsum, OP_einsum_bias, OP_conv}};
+                                     {OP_einsum, OP_einsum_bias, OP_conv},
+                                     {OP_all_to_all, OP_all_to_all, OP_all_to_all}};
 enum { KEEPS = sizeof keep_ops / sizeof *keep_ops };
 
 bool path_is_below(const char *path, const char *module)

@@ -287,8 +287,26 @@ static double peak_of(List *l)
 }
 
 /* An order of other ops than pieces is taken if it is quicker than the program's by a
- * hundredth, and its results need at most an eighth more memory. */
-static const double LEAST_GAIN = 0.01, MORE_MEMORY = 0.125;
+ * hundredth, and its results need at most an eighth more memory, or a sixteenth of what the
+ * rank stores. */
+static const double LEAST_GAIN = 0.01, MORE_RESULTS = 0.125, MORE_MEMORY = 0.0625;
+
+/* Bytes of parameters, their states and stacks of saved values. */
+static double stored_bytes(const Program *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->param.n; i++)
+        bytes += (double)type_local_bytes(&p->param.at[i].type, &p->mesh);
+    for_ops(op, p->step)
+        for (int i = op->ncarry; op->kind == OP_loop && i < op->nouts; i++)
+            bytes += (double)type_local_bytes(&op->out[i]->type, &p->mesh);
+    return bytes;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 /* Orders the ops from `first` up to `end`. */
 static void order(const Program *p, const Uses *uses, Region *r, Op *first, Op *end)
@@ -299,7 +317,8 @@ static void order(const Program *p, const Uses *uses, Region *r, Op *first, Op *
     fill_nodes(&l, uses, first, end);
     l.order = NEW_ARRAY(p->arena, int, l.n);
     Policy best = {.as_written = true};
-    double least = (1 - LEAST_GAIN) * attempt(&l, best), most = (1 + MORE_MEMORY) * peak_of(&l);
+    double least = (1 - LEAST_GAIN) * attempt(&l, best), most = peak_of(&l);
+    most += larger(MORE_RESULTS * most, MORE_MEMORY * stored_bytes(p));
     if (pieces)
         least = most = INFINITY;
     for (int k = 0; k < 2 * (int)(sizeof patience / sizeof *patience); k++) {

@@ -101,6 +101,18 @@ calls() { # calls NAME KIND PHASE
 check "gather: tokens, choices and weights" test "$(calls gather2 all_gather forward)" = 3
 check "gather: one reduction" test "$(calls gather2 reduce_scatter forward)" = 1
 check "all_to_all: rows with ends and weights; results" test "$(calls swap4 all_to_all forward)" = 2
+kept() {
+    sed '/^plan recomputed/,/^}/s/{ layers.\*, balanced }/{ layers.*: keep=all_to_all, balanced }/' \
+        tests/data/experts.pdl >"$work/kept.pdl"
+    model=$work/kept.pdl
+    agrees one kept recomputed 2x2
+    status=$?
+    model=tests/data/experts.pdl
+    return $status
+}
+check "recomputation, saved rows" kept
+check "they are exchanged once" test "$(calls kept all_to_all backward)" = \
+    $(($(calls recomputed all_to_all backward) - 1))
 check "all_to_all: no weights are gathered" test "$(calls swap4 all_gather forward)" = 0
 check "experts on cp: no weights are gathered" test "$(calls sequences all_gather forward)" = 0
 check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 2

@@ -119,8 +119,8 @@ static void check_size(Op *op, void *context)
         if (type_too_large(&op->out[i]->type))
             diag_error(p->diag, op->loc,
                        "a tensor of this statement is too large: %s has more "
-                       "than 2^50 elements",
-                       type_text(p->arena, &op->out[i]->type, &p->mesh));
+                       "than 2^%d elements",
+                       type_text(p->arena, &op->out[i]->type, &p->mesh), MAX_ELEMENTS_LOG2);
 }
 
 /* Verifies the result of a pass. */

@@ -192,7 +192,7 @@ void ir_check_size(Program *p, const Type *t, Loc loc)
         return;
     diag_error(p->diag, loc,
                "a tensor of this statement is too large: %s has more than "
-               "2^50 elements", type_text(p->arena, t, &p->mesh));
+               "2^%d elements", type_text(p->arena, t, &p->mesh), MAX_ELEMENTS_LOG2);
     diag_stop(p->diag);
 }
 

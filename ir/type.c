@@ -327,7 +327,7 @@ static const char *check_sizes(Arena *a, const Type *t)
         if (size < 1)
             return arena_printf(a, "a dim has size %lld", (long long)size);
         if (size > element_limit / n)
-            return "it has more than 2^50 elements";
+            return arena_printf(a, "it has more than 2^%d elements", MAX_ELEMENTS_LOG2);
         n *= size;
     }
     return NULL;

@@ -47,7 +47,7 @@ enum {
 };
 /* Logarithms to base 2 of the largest size of a dim, and of the most elements
  * of a tensor. */
-enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 50 };
+enum { MAX_DIM_LOG2 = 40, MAX_ELEMENTS_LOG2 = 53 };
 /* The ranks of a node, where only costs and the choice of sizes depend on them:
  * without --node-size. */
 enum { DEFAULT_NODE_SIZE = 8 };
@@ -243,7 +243,7 @@ static inline int type_cut(const Type *t)
     return 0;
 }
 
-/* Whether a tensor has more than 2^50 elements, the most that parc supports. */
+/* Whether a tensor has more than 2^53 elements, the most that parc supports. */
 bool type_too_large(const Type *t);
 /* NULL, or why the type is invalid on this mesh: a size that its axes do not
  * divide, orders that are not a permutation, a dim out of range. Axes of size 1

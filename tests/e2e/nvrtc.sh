@@ -50,6 +50,23 @@ for precision in $(few_or_all bf16 "f32 bf16 f16"); do
     }
 done
 compiles toy examples/toy.pdl 2x2
+# Each elementwise function, and its gradient.
+cat >"$work/elementwise.pdl" <<'END'
+model Elementwise(dim=64) {
+    w: Linear(dim, dim)
+    forward(x: [batch, dim]) {
+        h = w(x)
+        a = exp(h) + log(abs(h) + 1.0) + sqrt(abs(h)) + rsqrt(abs(h) + 1.0) + recip(h)
+        b = tanh(h) + sigmoid(h) + erf(h) + sin(h) + cos(h) + floor(h) + relu(h) + gelu_tanh(h)
+        c = gelu(h) + silu(h) + maximum(h, x) + minimum(h, x) + where(h < x, h, x) + abs(h) ** 1.5
+        return mean(a + b + c)
+    }
+}
+END
+compiles elementwise "$work/elementwise.pdl" 1x1
+in_all compiles elementwise-bf16 "$work/elementwise.pdl" 1x1 -D precision=bf16
+compiles capacity examples/mixtral.pdl 2x2 -D dim=128 -D n_layers=2 -D n_heads=2 -D n_kv_heads=2 \
+    -D hidden=128 -D vocab=512 -D seq=256 -D capacity=1.25
 in_all compiles feedforward examples/feedforward.pdl 2x2
 in_all compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
 in_all compiles "batch norm" tests/data/batch_norm.pdl 2x2 --plan units -D accumulate=2

@@ -13,6 +13,7 @@
 PARC_CUDA(float, from_bits, int32_t, __int_as_float)
 PARC_CUDA(int32_t, bits, float, __float_as_int)
 PARC_CUDA(float, abs, float, fabsf)
+PARC_CUDA(float, floor, float, floorf)
 PARC_CUDA(float, exp, float, expf)
 PARC_CUDA(float, log, float, logf)
 PARC_CUDA(float, sqrt, float, sqrtf)

@@ -329,7 +329,8 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
         search_splits(&s);
     search_meshes(&s, search_variants(&s), others);
     int best = best_with_forward(&s);
-    if (best < 0 || !draft_fits(&s)) { /* only plans of the file fit, or none */
+    /* No plan that parc wrote fits: by time one of them may still be better than the file's. */
+    if (best < 0 || (from->t->machine && !draft_fits(&s))) {
         search_meshes(&s, search_memory(&s), others);
         best = best_with_forward(&s);
     }

@@ -178,6 +178,26 @@ static const char *check_pieces(const Program *p, const Op *op, int i)
     return NULL;
 }
 
+/* An exchange over several axes moves the parts of one dim to another: part k of a rank goes to
+ * rank k of the group, so that the axes divide both dims in the order that numbers ranks. */
+static const char *check_exchange(const Program *p, const Op *op, int i)
+{
+    uint32_t axes = attr_axes(op);
+    int last = -1;
+    for (int a = 0; a < p->mesh.n; a++) {
+        if (op->kind != OP_all_to_all || !(axes >> a & 1))
+            continue;
+        const AxisPlace *const places[] = {op->arg[i]->type.place.ax, op->out[i]->type.place.ax};
+        for (int k = 0; last >= 0 && k < 2; k++)
+            if (places[k][last].dim != places[k][a].dim ||
+                places[k][last].order > places[k][a].order)
+                return arena_printf(p->arena, "%s %d: its axes split several dims, or one in "
+                                    "another order than ranks", k ? "result" : "operand", i);
+        last = a;
+    }
+    return NULL;
+}
+
 /* A shift passes on parts of one dim, and changes no placement; what all stages of a pipeline
  * have goes where the first operand is. */
 static const char *check_shift(const Program *p, const Op *op)
@@ -223,6 +243,8 @@ static const char *check_conversion(const Program *p, const Op *op)
                                 "a dim can change",
                                 i);
         const char *fault = check_pieces(p, op, i);
+        if (!fault)
+            fault = check_exchange(p, op, i);
         if (fault)
             return fault;
     }

@@ -1,8 +1,8 @@
 /* reshard.c: finds the cheapest sequence of collectives between two placements.
  *
  * requires: two placements of one tensor on one mesh
- * ensures:  a sequence of collectives and local ops, each over one axis, that
- *           converts the first into the second in the least modelled time.
+ * ensures:  a sequence of collectives and local ops, each over one axis, or an exchange
+ *           over several, that converts the first into the second in the least modelled time.
  *           reshard_emit joins neighbors over several axes into one op where
  *           that is possible
  *
@@ -63,6 +63,20 @@ double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes)
     return modelled(m, kind, axis, (double)bytes);
 }
 
+/* Of an exchange over several axes: each rank sends parts to all others of the group, by the
+ * slowest of the links. */
+static double joint_seconds(const Mesh *m, uint32_t axes, double bytes)
+{
+    double k = (double)mesh_group(m, axes), latency = 0, bandwidth = INFINITY;
+    for (int a = 0; a < m->n; a++)
+        if (axes >> a & 1) {
+            Link link = axis_link(m, a);
+            latency = fmax(latency, link.latency);
+            bandwidth = fmin(bandwidth, link.bandwidth);
+        }
+    return local_step + latency * ceil(log2(k)) + (k - 1) / k * bytes / bandwidth;
+}
+
 /* ---- the search ---------------------------------------------------------- */
 
 enum { MAX_STATES = 3000, BUCKETS = 1 << 13 };
@@ -71,7 +85,8 @@ typedef struct State {
     Placement place;
     double seconds;
     short from; /* the previous state; -1: the start */
-    uint8_t kind, axis;
+    uint8_t kind;
+    uint32_t axes;
     bool done;
 } State;
 
@@ -129,8 +144,24 @@ static short *state_bucket(Search *s, const Placement *p)
     return &s->bucket[i];
 }
 
-/* Adds or improves the state that `kind` over `axis` leads to from state
- * `at`. */
+/* Adds or improves the state with placement p, to which `kind` over the axes leads from
+ * state `at` in this time. */
+static void add_state(Search *s, int at, OpKind kind, uint32_t axes, const Placement *p,
+                      double takes)
+{
+    double seconds = s->state[at].seconds + takes;
+    short *bucket = state_bucket(s, p);
+    int i = *bucket ? *bucket - 1 : s->n;
+    if (i == MAX_STATES)
+        return;
+    if (i < s->n && s->state[i].seconds <= seconds)
+        return;
+    if (i == s->n)
+        *bucket = (short)++s->n;
+    s->state[i] = (State){*p, seconds, (short)at, (uint8_t)kind, axes, false};
+}
+
+/* The same for one axis. */
 static void reach_state(Search *s, int at, OpKind kind, int axis,
                         AxisPlace becomes)
 {
@@ -139,18 +170,7 @@ static void reach_state(Search *s, int at, OpKind kind, int axis,
     p.ax[axis] = becomes;
     double after = local_bytes(s, &p);
     double bytes = kind == OP_all_gather ? after : before;
-    double seconds =
-        s->state[at].seconds + modelled(s->m, kind, axis, bytes);
-    short *bucket = state_bucket(s, &p);
-    int i = *bucket ? *bucket - 1 : s->n;
-    if (i == MAX_STATES)
-        return;
-    if (i < s->n && s->state[i].seconds <= seconds)
-        return;
-    if (i == s->n)
-        *bucket = (short)++s->n;
-    s->state[i] = (State){p, seconds, (short)at, (uint8_t)kind, (uint8_t)axis,
-                          false};
+    add_state(s, at, kind, 1u << axis, &p, modelled(s->m, kind, axis, bytes));
 }
 
 /* Adds every other Shard that is reachable from Replicate, Partial or a minor
@@ -167,6 +187,42 @@ static void reach_shards(Search *s, int at, OpKind kind, int axis)
         int order = axes_on_dim(s, &p, d);
         reach_state(s, at, kind, axis,
                     (AxisPlace){AX_S, (uint8_t)d, (uint8_t)order});
+    }
+}
+
+/* Moves the minor axes of a dim to another one, in one exchange over all of them: `axes`, in
+ * the order in which they number the ranks of a group. */
+static void reach_together(Search *s, int at, uint32_t axes)
+{
+    const Placement *from = &s->state[at].place;
+    double takes = joint_seconds(s->m, axes, local_bytes(s, from));
+    for (int d = 0; d < s->type->ndim; d++) {
+        Placement p = *from;
+        bool fits = s->dims >> d & 1;
+        for (int a = 0; fits && a < s->m->n; a++)
+            if (axes >> a & 1) {
+                fits = p.ax[a].dim != d && divides_dim(s, &p, d, a);
+                p.ax[a] = (AxisPlace){AX_S, (uint8_t)d, (uint8_t)axes_on_dim(s, &p, d)};
+            }
+        if (fits)
+            add_state(s, at, OP_all_to_all, axes, &p, takes);
+    }
+}
+
+/* Adds the exchanges over `axis`, the minor one of its dim, and axes that are major to it. */
+static void exchange_together(Search *s, int at, int axis)
+{
+    const Placement p = s->state[at].place;
+    uint32_t axes = 1u << axis;
+    int order = p.ax[axis].order;
+    for (int a = axis - 1; a >= 0; a--) {
+        if (p.ax[a].kind != AX_S || p.ax[a].dim != p.ax[axis].dim)
+            continue;
+        if (p.ax[a].order != --order || !(s->axes >> a & 1) || mesh_pieces(s->m, a) > 1 ||
+            mesh_is_loop_axis(s->m, a))
+            return;
+        axes |= 1u << a;
+        reach_together(s, at, axes);
     }
 }
 
@@ -197,8 +253,11 @@ static void expand_axis(Search *s, int at, int axis)
             here.order != axes_on_dim(s, p, here.dim) - 1)
             break;
         reach_state(s, at, OP_all_gather, axis, replicate);
-        if (mesh_pieces(s->m, axis) == 1)
-            reach_shards(s, at, OP_all_to_all, axis);
+        if (mesh_pieces(s->m, axis) > 1)
+            break;
+        reach_shards(s, at, OP_all_to_all, axis);
+        if (!mesh_is_loop_axis(s->m, axis))
+            exchange_together(s, at, axis);
         break;
     case AX_FLAT:
         reach_state(s, at, OP_all_gather, axis, replicate);
@@ -331,7 +390,7 @@ void reshard_path(const Mesh *m, const Type *from, const Placement *to,
         bug("a conversion takes %d steps", path->n);
     for (int i = at, k = path->n; s.state[i].from >= 0; i = s.state[i].from) {
         ReshardStep *step = &path->step[--k];
-        *step = (ReshardStep){(OpKind)s.state[i].kind, s.state[i].axis, *from};
+        *step = (ReshardStep){(OpKind)s.state[i].kind, s.state[i].axes, *from};
         step->to.place = s.state[i].place;
     }
 }
@@ -401,6 +460,11 @@ double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
 
 /* ---- emission ------------------------------------------------------------ */
 
+static int first_axis(uint32_t axes)
+{
+    return __builtin_ctz(axes);
+}
+
 /* Whether steps i and i + 1 can be one collective: two all-reduces that both
  * add or both take the maximum; or two gathers, slices or reduce-scatters of
  * one dim over both parts of a split axis, the major part being the first. The
@@ -412,18 +476,19 @@ static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
     if (i + 1 == path->n || path->step[i].kind != path->step[i + 1].kind)
         return false;
     const ReshardStep *x = &path->step[i], *y = &path->step[i + 1];
-    AxisPlace bx = before->place.ax[x->axis], by = before->place.ax[y->axis];
-    AxisPlace ax = y->to.place.ax[x->axis], ay = y->to.place.ax[y->axis];
+    if (x->kind == OP_all_to_all)
+        return false;
+    int u = first_axis(x->axes), v = first_axis(y->axes);
+    AxisPlace bx = before->place.ax[u], by = before->place.ax[v];
+    AxisPlace ax = y->to.place.ax[u], ay = y->to.place.ax[v];
     if (x->kind == OP_all_reduce)
-        return bx.kind == x->to.place.ax[y->axis].kind;
-    if (!mesh_same_axis(m, x->axis, y->axis))
+        return bx.kind == x->to.place.ax[v].kind;
+    if (!mesh_same_axis(m, u, v))
         return false;
     if (x->kind == OP_all_gather)
-        return x->axis > y->axis && bx.kind == AX_S && by.kind == AX_S &&
-               bx.dim == by.dim;
-    return (x->kind == OP_reduce_scatter || x->kind == OP_local_slice) &&
-           x->axis < y->axis && ax.kind == AX_S && ay.kind == AX_S &&
-           ax.dim == ay.dim;
+        return u > v && bx.kind == AX_S && by.kind == AX_S && bx.dim == by.dim;
+    return (x->kind == OP_reduce_scatter || x->kind == OP_local_slice) && u < v &&
+           ax.kind == AX_S && ay.kind == AX_S && ax.dim == ay.dim;
 }
 
 static Value *emit_step(Build *b, Value *x, const ReshardStep *step,
@@ -447,7 +512,7 @@ Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why)
     uint32_t axes = 0;
     Type before = x->type;
     for (int i = 0; i < path.n; i++) {
-        axes |= 1u << path.step[i].axis;
+        axes |= path.step[i].axes;
         if (joins(&b->p->mesh, &path, &before, i)) {
             before = path.step[i].to;
             continue;

@@ -1,8 +1,8 @@
 /* reshard.h: the cheapest sequence of collectives between two placements.
  *
  * The method is a search in a graph: its states are placements of one tensor,
- * its edges collectives over one axis, with a latency and bandwidth model. The
- * pass propagate uses the same costs.
+ * its edges collectives over one axis, or exchanges over several, with a latency and
+ * bandwidth model. The pass propagate uses the same costs.
  */
 #ifndef PARC_PASSES_SHARDING_RESHARD_H
 #define PARC_PASSES_SHARDING_RESHARD_H
@@ -14,7 +14,7 @@ enum { MAX_RESHARD_STEPS = 12 };
 typedef struct ReshardStep {
     OpKind kind; /* all_gather, all_reduce, reduce_scatter, all_to_all,
                     local_slice or mask_to_partial */
-    int axis;
+    uint32_t axes; /* one, or of an all_to_all several */
     Type to;
 } ReshardStep;
 

@@ -66,18 +66,31 @@ static bool is_minor(const Case *k, const Placement *p, int axis)
     return x.kind != AX_S || x.order == axes_on(k, p, x.dim) - 1;
 }
 
+/* An exchange over both axes: they split one dim and then another, in their order. */
+static bool joint_possible(const Case *k, const Placement *before, const ReshardStep *s)
+{
+    const AxisPlace *x = before->ax, *y = s->to.place.ax;
+    return s->kind == OP_all_to_all && legal(k, &s->to) && x[0].kind == AX_S &&
+           x[1].kind == AX_S && y[0].kind == AX_S && y[1].kind == AX_S &&
+           x[0].dim == x[1].dim && y[0].dim == y[1].dim && x[0].dim != y[0].dim &&
+           x[0].order == 0 && y[0].order == 0;
+}
+
 static bool step_possible(const Case *k, const Placement *before,
                           const ReshardStep *s)
 {
-    AxisPlace x = before->ax[s->axis], y = s->to.place.ax[s->axis];
+    int axis = __builtin_ctz(s->axes);
+    if (s->axes != 1u << axis)
+        return joint_possible(k, before, s);
+    AxisPlace x = before->ax[axis], y = s->to.place.ax[axis];
     bool part = y.kind == AX_S || y.kind == AX_FLAT;
     for (int a = 0; a < k->p->mesh.n; a++) {
         AxisPlace u = before->ax[a], v = s->to.place.ax[a];
-        if (a != s->axis && memcmp(&u, &v, sizeof u) != 0)
+        if (a != axis && memcmp(&u, &v, sizeof u) != 0)
             return false;
     }
-    if (!legal(k, &s->to) || !is_minor(k, before, s->axis) ||
-        !is_minor(k, &s->to.place, s->axis))
+    if (!legal(k, &s->to) || !is_minor(k, before, axis) ||
+        !is_minor(k, &s->to.place, axis))
         return false;
     switch ((int)s->kind) {
     case OP_all_gather:
@@ -148,6 +161,8 @@ static const struct {
     /* dp is the major axis of dim 0: tp must be gathered first and split again.
      * A tensor this small is gathered rather than sent twice. */
     {{"S0", "S0"}, {"R", "S0"}, "all_gather tp, all_gather dp, local_slice tp"},
+    /* Both axes exchange at once. */
+    {{"S0", "S0"}, {"S2", "S2"}, "all_to_all dp,tp"},
     {{"P", "R"}, {"flat", "R"}, "reduce_scatter dp"},
     {{"flat", "S0"}, {"R", "S0"}, "all_gather dp"},
     {{"R", "Pmax"}, {"R", "R"}, "all_reduce tp"},
@@ -181,10 +196,12 @@ static void check_rows(Case *k)
         t.place = both(k, rows[i].from);
         reshard_path(&k->p->mesh, &t, &to, &path);
         out_init(&o, k->p->arena);
-        for (int s = 0; s < path.n; s++)
-            out(&o, "%s%s %s", s ? ", " : "",
-                op_info(path.step[s].kind)->name,
-                k->p->mesh.name[path.step[s].axis]);
+        for (int s = 0; s < path.n; s++) {
+            out(&o, "%s%s ", s ? ", " : "", op_info(path.step[s].kind)->name);
+            for (uint32_t axes = path.step[s].axes; axes; axes &= axes - 1)
+                out(&o, "%s%s", k->p->mesh.name[__builtin_ctz(axes)],
+                    axes & (axes - 1) ? "," : "");
+        }
         CHECK_TEXT(&k->c, o.text, rows[i].way);
     }
 }

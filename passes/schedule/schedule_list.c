@@ -308,6 +308,21 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* Whether l->order gathers units in the order in which the program does: gathers are
+ * prefetched, and one that is issued before another delays it. */
+static bool gathers_in_order(const List *l)
+{
+    int last = -1;
+    for (int i = 0; i < l->n; i++) {
+        if (!op_is_unit_gather(l->node[l->order[i]].op))
+            continue;
+        if (l->order[i] < last)
+            return false;
+        last = l->order[i];
+    }
+    return true;
+}
+
 /* Orders the ops from `first` up to `end`. */
 static void order(const Program *p, const Uses *uses, Region *r, Op *first, Op *end)
 {
@@ -324,7 +339,7 @@ static void order(const Program *p, const Uses *uses, Region *r, Op *first, Op *
     for (int k = 0; k < 2 * (int)(sizeof patience / sizeof *patience); k++) {
         Policy policy = {.patience = patience[k / 2], .fillers_last = k % 2};
         double time = attempt(&l, policy);
-        if (time < least && peak_of(&l) <= most) {
+        if (time < least && peak_of(&l) <= most && (pieces || gathers_in_order(&l))) {
             least = time;
             best = policy;
         }

@@ -144,7 +144,7 @@ static short *state_bucket(Search *s, const Placement *p)
     return &s->bucket[i];
 }
 
-/* Adds or improves the state with placement p, to which `kind` over the axes leads from
+/* Adds or improves the state with placement p, which `kind` over the axes makes from
  * state `at` in this time. */
 static void add_state(Search *s, int at, OpKind kind, uint32_t axes, const Placement *p,
                       double takes)

@@ -161,7 +161,7 @@ static const struct {
     /* dp is the major axis of dim 0: tp must be gathered first and split again.
      * A tensor this small is gathered rather than sent twice. */
     {{"S0", "S0"}, {"R", "S0"}, "all_gather tp, all_gather dp, local_slice tp"},
-    /* Both axes exchange at once. */
+    /* One exchange over both axes. */
     {{"S0", "S0"}, {"S2", "S2"}, "all_to_all dp,tp"},
     {{"P", "R"}, {"flat", "R"}, "reduce_scatter dp"},
     {{"flat", "S0"}, {"R", "S0"}, "all_gather dp"},

@@ -177,7 +177,8 @@ static void check_arguments(Compare *c)
                         "option that is given twice; see 'parc compare --help'");
     else if (c->input.n == 1 && !twice)
         subcommand_fail(&c->run, 2, "parc compare needs a second plan: give an option "
-                        "twice, as --mesh 8x8 --mesh 16x4");
+                        "twice, as --mesh 8x8 --mesh 16x4; -D belongs to both plans: for "
+                        "different values write them with --emit json, and compare the files");
     for (int side = 0; c->page && side < 2; side++)
         if (is_plan(c, side) && !is_page(c, side))
             subcommand_fail(&c->run, 2, "a page needs more of a plan than '%s' has; write "

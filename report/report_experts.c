@@ -32,7 +32,7 @@ static void line(Out *o, const Program *p, const ExpertBuffer *b, bool first)
     const ExpertItem *item = expert_item(p, b->op);
     out(o, "%-12s%s: ", first ? "experts" : "", b->op->path);
     if (b->rounds == 1 && b->rows < b->choices) {
-        out_line(o, "%lld rows for %lld choices, which need no more", (long long)b->rows,
+        out_line(o, "%lld rows for %lld choices; no step needs more", (long long)b->rows,
                  (long long)b->choices);
         return;
     }

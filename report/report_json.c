@@ -66,6 +66,7 @@ static const Measure measure[] = {
     {"experts.rows", "rows of a shard in a group of tokens", whole, NULL},
     {"experts.choices", "choices of a group of tokens", whole, NULL},
     {"experts.rounds", "rounds", whole, NULL},
+    {"experts.limit", "choices of a sequence", whole, NULL},
     {"at_peak.bytes", "bytes", rank, NULL},
     {"transfers.bytes", "bytes", rank, "call"},
     {"transfers.count", "calls", rank, "step"},

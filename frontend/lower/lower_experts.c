@@ -77,8 +77,10 @@ Datum builtin_group_rows(const BuiltinCall *c)
     Choices of = choices_of(ids, experts);
     ExpertGroups g = lower_expert_groups(c->l, c->l->b.path, &of);
     if (experts % g.shards)
-        return lower_poison(c->l, g.loc, NULL, "%lld ranks cannot split %lld experts",
-                            (long long)g.shards, (long long)experts);
+        return lower_poison(c->l, g.loc, "the product of the sizes of expert_parallel's axes must "
+                            "divide the number of experts: change --mesh, or name other axes",
+                            "%lld ranks cannot split %lld expert%s", (long long)g.shards,
+                            (long long)experts, experts == 1 ? "" : "s");
     of.g = g.batch, of.h = g.sequence, of.shards = g.shards, of.experts = experts / g.shards;
     int64_t rows = lower_expert_rows(&g, &of);
     Attr attr[MAX_ATTRS] = {{.l = {5, {of.g, of.h, of.shards, rows, of.experts}}}, {.i = of.limit}};

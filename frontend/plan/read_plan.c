@@ -157,19 +157,19 @@ static void refuse_min_params(Lower *l, const Clause *c, const Item *item)
 static void read_context(Lower *l, const Clause *c, const Item *item, Context *to)
 {
     GivenOptions given;
+    options_read(l, CL_CONTEXT, item, to, &given);
     if (item->npaths != 1 || strcmp(item->path[0].text, "attention") != 0) {
         diag_error(l->diag, item->loc, "an item of %s is 'attention'",
                    clause_name(CL_CONTEXT));
         diag_help(l->diag, "the axis splits the sequence of every module; write "
                            "'%s %s { attention: %s=%s }' for how attention "
                            "exchanges", clause_name(CL_CONTEXT), c->axis[0].name,
-                  option_name(OPTION_exchange),
-                  option_word(OPTION_exchange, EXCHANGE_HEADS));
+                  option_name(OPTION_exchange), option_word(OPTION_exchange,
+                  given.at[OPTION_exchange] ? to->exchange : EXCHANGE_HEADS));
     } else if (item != c->item) {
         diag_twice(l->diag, item->loc, c->item[0].loc, "%s has one item",
                    clause_name(CL_CONTEXT));
     }
-    options_read(l, CL_CONTEXT, item, to, &given);
 }
 
 static void help_offload(Lower *l)

@@ -202,13 +202,14 @@ void rt_report_skip(const RtReport *r, int64_t step, double from, double to)
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
 {
     print_summary(&r->progress, done, rt->peak_bytes);
+    int64_t did = done - r->progress.first;
     if (r->repeated)
-        rt_say("%lld of the steps overflowed the buffers of experts and were repeated in rounds: "
-               "a larger buffer= of expert_parallel, or balanced experts, are faster",
-               (long long)r->repeated);
+        rt_say("%lld of %lld steps overflowed the buffers of experts and ran again in rounds: "
+               "a larger buffer= of expert_parallel, or balanced experts, would be faster",
+               (long long)r->repeated, (long long)did);
     if (r->dropped > 0)
-        rt_say("experts dropped %lld choices, since each takes only its capacity",
-               (long long)r->dropped);
+        rt_say("experts dropped %lld choices beyond their capacity, %.1f per step",
+               (long long)r->dropped, (double)r->dropped / (double)(did > 0 ? did : 1));
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

@@ -95,6 +95,7 @@ refused() { # refused STATUS TEXT ARGUMENTS…
 }
 check "no plan" refused 2 "needs two plans"
 check "one model" refused 2 "needs a second plan" $llama --mesh 2x2
+check "-D twice" refused 2 "-D belongs to both plans" $llama -D batch=64 -D batch=128
 check "three values" refused 2 "more than twice" $llama --mesh 2 --mesh 3 --mesh 4
 check "options of JSON files" refused 2 "has no effect" "$work/a.json" "$work/b.json" \
     --mesh 2x2

@@ -65,7 +65,7 @@ plan() { # plan OPTIONS…
 }
 plan -D capacity=1.0 >"$work/plan"
 check "the plan has the bounded rows" grep -q \
-    'layers.\*.moe: 12 rows for 48 choices, which need no more' "$work/plan"
+    'layers.\*.moe: 12 rows for 48 choices; no step needs more' "$work/plan"
 check "the plan has the capacity" grep -q \
     "an expert takes up to 3 of a sequence's 24 choices, 1 x balanced" "$work/plan"
 plan -D capacity=2.0 >"$work/plan"

@@ -138,6 +138,9 @@ refused() { # refused MESSAGE CLAUSE OPTIONS…
 }
 check "experts that the axis does not divide" refused "4 ranks cannot split 6 experts" \
     "expert_parallel ep { balanced.moe }" --mesh 1x1x4
+check "what the axis must divide" refused \
+    "help: the product of the sizes of expert_parallel's axes must divide the number of experts" \
+    "expert_parallel ep { balanced.moe }" --mesh 1x1x4
 check "a module without experts" refused "no expert is called here" \
     "expert_parallel ep { layers.*.norm }" --mesh 1x1x2
 check "an unknown module" refused "no module matches" "expert_parallel ep { layer.*.moe }" \

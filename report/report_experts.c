@@ -77,10 +77,12 @@ static void limit(Out *o, const ExpertBuffer *b)
 static void moves(Out *o, const Program *p, const ExpertBuffer *b)
 {
     const ExpertItem *item = expert_item(p, b->op);
-    if (!item || b->of.shards == 1 || p->plan.experts.axes & p->plan.tensor_axes)
+    if (!item || b->of.shards == 1)
         return;
     int64_t bytes[2];
     Dispatch is = item->dispatch;
+    if (is == DISPATCH_GATHER && !(p->plan.experts.axes & ~p->plan.tensor_axes))
+        return; /* tokens are on all ranks as a rule */
     Dispatch other = is == DISPATCH_GATHER ? DISPATCH_ALL_TO_ALL : DISPATCH_GATHER;
     moved_bytes(p, b, is, bytes);
     out_line(o, "%12sto experts and back: %s %s per call, %s %s", "",

@@ -3,8 +3,9 @@
  * The rows [g, h, x, r, d] are those of g x h groups of tokens and x shards of the experts.
  * Tokens are grouped where the plan splits them, so that a rank groups its own: g are the
  * parts of the batch, h those of sequences. On the axes of the clause `expert_parallel`
- * dispatch=all_to_all does that too; its all-to-all changes the split from g to x. With
- * dispatch=gather ranks group the tokens of all ranks on these axes, each for its experts.
+ * dispatch=all_to_all does that too; its all-to-all changes the split from g or h to x. Axes of
+ * `parallelize` may split sequences between modules. With dispatch=gather ranks group the
+ * tokens of all ranks on these axes, each for its experts.
  *
  *   plan experts(dp, ep) { expert_parallel ep { layers.*.moe } } on 4x2, batch 64
  *   gather       g = 4, x = 2        all_to_all   g = 8, x = 2
@@ -82,8 +83,8 @@ int64_t lower_expert_rows(const ExpertGroups *g, const Choices *c)
 }
 
 /* A rank receives the tokens of n - 1 others of its group, or n - 1 blocks of rows, each of
- * one n-th of buffer x k rows for each of its tokens; a capacity bounds the buffer. Where axes
- * of `parallelize` split the experts, tokens are on all ranks as a rule, which need not be
+ * one n-th of buffer x k rows for each of its tokens; a capacity bounds the buffer. Where only
+ * axes of `parallelize` split the experts, tokens are on all ranks as a rule, which need not be
  * gathered. */
 Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, const Choices *c)
 {
@@ -91,7 +92,7 @@ Dispatch lower_expert_dispatch(const Lower *l, const PlanItem *planned, const Ch
     double n = (double)mesh_group(&l->p->mesh, axes), buffer = planned->experts.buffer;
     if (planned->experts.dispatch != DISPATCH_BY_BYTES)
         return planned->experts.dispatch;
-    if (axes & lower_clause_axes(l, CL_PARALLELIZE))
+    if (!(axes & ~lower_clause_axes(l, CL_PARALLELIZE)))
         return DISPATCH_GATHER;
     double most = choices_capacity(c) > 0 ? fmin(choices_capacity(c), n) : n;
     double rows = (buffer > 0 && buffer < most ? buffer : most) * (double)c->k;
@@ -114,18 +115,21 @@ ExpertGroups lower_expert_groups(const Lower *l, const char *path, const Choices
     uint32_t experts = planned ? lower_clause_axes(l, CL_EXPERT_PARALLEL) : 0;
     uint32_t context = lower_clause_axes(l, CL_CONTEXT);
     uint32_t all = l->plan ? (1u << m->n) - 1 : 1;
-    uint32_t batch = all & ~(lower_clause_axes(l, CL_PARALLELIZE) | lower_clause_axes(l, CL_PIPELINE) | context);
+    uint32_t tensor = lower_clause_axes(l, CL_PARALLELIZE);
+    uint32_t batch = all & ~(tensor | lower_clause_axes(l, CL_PIPELINE) | context);
     Choices first = first_choices(l, path, c);
+    tensor &= experts;
     if (planned && lower_expert_dispatch(l, planned, &first) == DISPATCH_GATHER) {
         batch &= ~experts;
         context &= ~experts;
+        tensor = 0;
     }
     int64_t micro = l->p->train.accumulate > 1 ? l->p->train.accumulate : 1;
     int64_t pieces = context ? SEQUENCE_PIECES : 1;
     /* Sizes that the axes do not divide are refused where inputs are split. */
     return (ExpertGroups){
         .batch = common_divisor(c->batch, micro * mesh_group(m, batch)),
-        .sequence = common_divisor(c->length, pieces * mesh_group(m, context)),
+        .sequence = common_divisor(c->length, pieces * mesh_group(m, context | tensor)),
         .shards = mesh_group(m, experts), .buffer = planned ? planned->experts.buffer : 0,
         .loc = planned ? planned->item->loc : (Loc){0}};
 }

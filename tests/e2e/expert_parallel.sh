@@ -21,6 +21,12 @@ in_all check "gather, microbatches" agrees one parts gather 2x2 -D accumulate=2
 check "no units" agrees one bare whole 2x1
 check "replicas of shards" agrees one replicas replicas 2x2
 check "tensor parallelism, experts on tp" agrees one tensor tensor 2x2
+check "tokens exchanged over tp" agrees one tensor_swap tensor_swap 2x2
+check "tokens exchanged over dp and tp" agrees one tensor_folded tensor_folded 2x2
+check "tokens exchanged over two axes" agrees one two_axes two_axes 2x2
+in_all check "tokens exchanged over tp=4" agrees one tensor_swap4 tensor_swap 1x4
+in_all check "tokens exchanged over dp=2 and ep=4" agrees one two_axes8 two_axes 2x4
+in_all check "tokens exchanged over dp=4 and tp=2" agrees one tensor_folded8 tensor_folded 4x2
 check "tensor parallelism, columns of experts on tp" agrees one columns columns 2x2
 check "experts on cp" agrees one sequences sequences 2x2
 check "experts on dp and cp" agrees one folded folded 2x2
@@ -113,6 +119,8 @@ kept() {
 check "recomputation, saved rows" kept
 check "they are exchanged once" test "$(calls kept all_to_all backward)" = \
     $(($(calls recomputed all_to_all backward) - 1))
+check "all_to_all over tp: rows; results" test "$(calls tensor_swap all_to_all forward)" = 2
+check "all_to_all over two axes: rows; results" test "$(calls two_axes all_to_all forward)" = 2
 check "all_to_all: no weights are gathered" test "$(calls swap4 all_gather forward)" = 0
 check "experts on cp: no weights are gathered" test "$(calls sequences all_gather forward)" = 0
 check "experts on cp: rows move" test "$(calls sequences all_to_all forward)" = 2

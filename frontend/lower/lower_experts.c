@@ -102,15 +102,31 @@ Datum builtin_group_rows(const BuiltinCall *c)
  * op reports others. */
 Datum builtin_rows(const BuiltinCall *c)
 {
+    Value *pair, *row;
+    if (!builtin_tensor(c, 1, &pair) || !builtin_tensor(c, 2, &row))
+        return datum_poison();
+    if (pair->type.ndim != 4 || row->type.ndim != 3)
+        return lower_poison(c->l, builtin_loc(c, pair->type.ndim != 4 ? 1 : 2),
+                            "the results of group_rows are pair, row, ends and needed, in this order",
+                            "'%s' takes pair [groups, groups, shards, rows] and row [batch, seq, "
+                            "choices], not %s and %s", c->call->name, builtin_shape(c, pair),
+                            builtin_shape(c, row));
     return lower_op(c->l, c->call->loc, "move rows of", c->self->op, 3, c->arg, NULL);
 }
 
 /* grouped_matmul(rows, weight, ends): weight [experts, out, in]. */
 Datum builtin_grouped_matmul(const BuiltinCall *c)
 {
-    Value *rows, *weight;
-    if (!builtin_tensor(c, 0, &rows) || !builtin_tensor(c, 1, &weight))
+    Value *rows, *weight, *ends;
+    if (!builtin_tensor(c, 0, &rows) || !builtin_tensor(c, 1, &weight) ||
+        !builtin_tensor(c, 2, &ends))
         return datum_poison();
+    const int64_t *dim = ends->type.dim;
+    if (weight->type.ndim == 3 && ends->type.ndim == 4 && weight->type.dim[0] != dim[2] * dim[3])
+        return lower_poison(c->l, builtin_loc(c, 1), "the number of experts in group_rows and dim 0 "
+                            "of the weight must be equal", "the weight %s has %lld experts, the "
+                            "rows have %lld", builtin_shape(c, weight),
+                            (long long)weight->type.dim[0], (long long)(dim[2] * dim[3]));
     Datum args[] = {c->arg[0], c->arg[1], c->arg[2]};
     Attr attr[MAX_ATTRS] = {{.i = lower_common(c->l, c->call->loc, 2, args)}};
     return lower_op(c->l, c->call->loc, "multiply", OP_grouped_matmul, 3, args, attr);

@@ -417,7 +417,11 @@ bool builtin_ids(const BuiltinCall *c, int i, int64_t rows, const Datum *ignored
     bool has = ignored && ignored->kind == DATUM_INT;
     bool one_more = has && ignored->integer == rows;
     if (d->has_ignored && !(has && ignored->integer == d->ignored))
-        return lower_error(c->l, builtin_loc(c, i), NULL, "'%s' takes integers "
+        return lower_error(c->l, builtin_loc(c, i),
+                           has ? arena_printf(c->l->arena, "integers declared with ignore=%lld are accepted",
+                                              (long long)ignored->integer)
+                               : NULL,
+                           "'%s' takes integers "
                            "below %lld here, these may also be %lld, the value "
                            "that they ignore", c->call->name, (long long)rows,
                            (long long)d->ignored);

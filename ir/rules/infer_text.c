@@ -234,33 +234,40 @@ static const char *check_limit(const Infer *in, const RuleSizes *sizes)
     const int64_t most = (int64_t)1 << 31, exact = (int64_t)1 << 24;
     int64_t n = attr_n(in->op), limit = attr_limit(in->op);
     if (n < 1 || n >= most || limit < 1 || limit >= most)
-        return "n or limit is less than 1, or huge";
+        return "n or limit is not from 1 to 2^31 - 1";
     if (sizes->letter['s' - 'a'] != sizes->letter['t' - 'a'])
         return "the operands differ in the length of sequences";
     return sizes->letter['s' - 'a'] * sizes->letter['k' - 'a'] <= exact
                ? NULL
-               : "a sequence has more than 2^24 choices";
+               : arena_printf(in->p->arena, "a sequence has %lld choices, at most 2^24 are supported",
+                              (long long)(sizes->letter['s' - 'a'] * sizes->letter['k' - 'a']));
 }
 
 /* The attributes of group_rows, before letters are bound to them; numbers of rows and pairs
  * are i32. */
 static const char *check_shape(const Infer *in)
 {
+    static const char *const of[] = {"groups of the batch", "groups of sequences", "shards",
+                                     "rows", "experts of a shard"};
     const AttrList *shape = attr_shape(in->op);
     const int64_t most = (int64_t)1 << 31;
-    int64_t rows = 1;
+    int64_t pairs = type_elements(arg_type(in, 0));
     if (attr_limit(in->op) < 0 || attr_limit(in->op) >= most)
-        return "limit is less than 0, or huge";
+        return "limit is not from 0 to 2^31 - 1";
     if (shape->n != 5)
         return "shape needs five numbers";
+    if (pairs >= most)
+        return arena_printf(in->p->arena, "there are %lld choices, at most 2^31 - 1 are supported; "
+                            "reduce the batch or the length of sequences", (long long)pairs);
     for (int i = 0; i < 5; i++)
         if (shape->v[i] < 1 || shape->v[i] >= most)
-            return "a size in shape is less than 1, or huge";
-    for (int i = 2; i < 4; i++)
-        rows *= shape->v[i];
-    return rows < most && type_elements(arg_type(in, 0)) < most
-               ? NULL
-               : "there are 2^31 rows or pairs, or more";
+            return arena_printf(in->p->arena, "the number of %s is %lld, not from 1 to 2^31 - 1",
+                                of[i], (long long)shape->v[i]);
+    int64_t rows = shape->v[2] * shape->v[3];
+    return rows < most ? NULL
+                       : arena_printf(in->p->arena, "there are %lld rows of all shards, at most "
+                                      "2^31 - 1 are supported; reduce 'buffer' or the batch",
+                                      (long long)rows);
 }
 
 /* Whether products have operands of one element type, as matmuls of the targets need. */

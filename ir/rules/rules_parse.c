@@ -277,7 +277,10 @@ static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
         else
             open = letter;
     }
-    if (size % known || (!open && size != known))
+    if (!open && size != known)
+        return arena_printf(a, "dim %d of operand %d is %lld where %lld is needed", d, i,
+                            (long long)size, (long long)known);
+    if (size % known)
         return arena_printf(a,
                             "dim %d of operand %d is %lld, not a multiple of "
                             "%lld",

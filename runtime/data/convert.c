@@ -83,6 +83,9 @@ static void add_value_fault(RtText *t, const ParcInput *in, const RtDataFile *f,
                "is negative; labels that the loss ignores are declared "
                "'%s: int(%lld, ignore=%lld)'",
                in->name, (long long)bound(in), (long long)value);
+    else if (value < 0 && in->has_ignored && in->ignored < 0)
+        rt_add(t, "is negative, and is not %lld, which '%s' accepts", (long long)in->ignored,
+               in->name);
     else if (value < 0)
         rt_add(t, "is negative");
     else if (f->is_array)

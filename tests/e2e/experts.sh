@@ -51,7 +51,7 @@ refused() { # refused MESSAGE EXPRESSION: of h, floats [batch, seq, 8], and ids,
 model M {
     table: Embedding(16, 8)
     param w[8, 4, 8] = normal(1.0)
-    forward(tokens: int(16)[batch, seq]) {
+    forward(tokens: int(16)[batch, seq], limited: int(8, ignore=-100)[batch, seq, 2]) {
         h = table(tokens)
         v, ids = topk(h, 2)
         pair, row, ends, needed = group_rows(ids, 8)
@@ -67,11 +67,19 @@ check "fewer experts than ids" refused "'group_rows' takes integers below 4 here
     "select(float(group_rows(ids, 4)), 0)"
 check "ids of two dims" refused "'group_rows' takes integers \[batch, seq, choices\]" \
     "group_rows(tokens, 16)"
-check "another number of experts" refused "dim 0 of operand 1 is 8, not a multiple of 4" \
+check "more experts than 2^31 - 1" refused \
+    "the number of experts of a shard is 4000000000, not from 1 to 2^31 - 1" \
+    "select(float(group_rows(ids, 4000000000)), 0)"
+check "another number of experts" refused "the weight .* has 8 experts, the rows have 4" \
     "grouped_matmul(gather_rows(h, pair, row), w, slice(ends, 0, 4))"
 check "rows of another width" refused "dim 2 of operand 1 is 8 where 4 is needed" \
     "grouped_matmul(slice(gather_rows(h, pair, row), 0, 4), w, ends)"
-check "exchanged rows" refused "operand 1 has 3 dims, it needs 4" "gather_rows(h, row, pair)"
+check "exchanged rows" refused \
+    "'gather_rows' takes pair .* and row .*, not i32\[.*, 2\] and i32\[" "gather_rows(h, row, pair)"
+check "ids that ignore another value" refused "these may also be -100" \
+    "select(float(group_rows(limited, 8)), 0)"
+check "the value that they may ignore" grep -q "help: integers declared with ignore=-1 are accepted" \
+    "$work/message"
 check "groups need no tokens of other ranks" sh -c \
     "'$PARC' tests/data/experts.pdl --plan units --mesh 2x1 --emit json |
      jq -e '[.collectives[] | select(.kind == \"all_gather\" and .origin != \"unit\")] == []'"

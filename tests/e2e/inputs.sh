@@ -323,6 +323,17 @@ check "-100 is refused where it is not declared" undeclared
 check "another value is refused" sh -c '
     ! ./tag255 --data ids=ids.npy,labels=tags.npy --steps 2 2>err &&
     grep -F "is negative" err'
+other() {
+    python3 -c 'import sys
+text = open("tags.npy", "rb").read()
+head = 10 + int.from_bytes(text[8:10], "little")
+size = int(text[:head].split(b"<i")[1][:1])
+given, other = (n.to_bytes(size, "little", signed=True) for n in (-100, -2))
+open("other.npy", "wb").write(text[:head] + text[head:].replace(given, other))'
+    ! ./tag1 --data ids=ids.npy,labels=other.npy --steps 2 2>err &&
+        grep -F "value -2 is negative, and is not -100, which 'labels' accepts" err
+}
+check "a negative value beside the one that is ignored" other
 
 refused() { # refused SPEC TEXT…: exit status 1 and a message
     ./two --data "$1" --steps 8 >out 2>&1

@@ -120,18 +120,21 @@ static bool serves_stretch(const Pair *r, const Value *v)
     return false;
 }
 
-/* Whether an op makes choices. They are saved: repeated from sums in another order, an op could
- * make others, and the gradient would be that of another function. */
-static bool chooses(OpKind kind)
+/* Whether the forward pass's results of an op stay. Choices are saved: repeated from sums in
+ * another order, topk could make others, and the gradient would be that of another function.
+ * What follows from the choices alone is saved too, because it is small; but not for each of
+ * many rounds. */
+static bool stays_saved(const Pair *r, OpKind kind)
 {
-    return kind == OP_topk || kind == OP_limit_choices || kind == OP_group_rows;
+    bool rounds = r->outer != NULL && r->forward->rounds;
+    return kind == OP_topk || (!rounds && (kind == OP_limit_choices || kind == OP_group_rows));
 }
 
 bool recompute_clonable(const Pair *r, const Value *v)
 {
     const Op *op = v->def;
 
-    if (op == NULL || op_info(op->kind)->effect || chooses(op->kind))
+    if (op == NULL || op_info(op->kind)->effect || stays_saved(r, op->kind))
         return false;
     if (op_is_unit_gather(op))
         return !r->plain && serves_stretch(r, v);

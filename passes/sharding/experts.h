@@ -18,8 +18,9 @@
 
 #include "ir/rules/rules.h"
 
-/* The factor that the axis must split in a multiplication by experts: that of the shards,
- * so that no rank gathers the weights of others. -1: the axis splits no experts of op. */
+/* The factor that the axis must split: in a multiplication by experts that of the shards, so
+ * that no rank gathers the weights of others; where tokens are exchanged, in ops that group
+ * and move rows, that of the groups, so that no rank gathers tokens. -1: op has a choice. */
 int experts_factor(const Program *p, const Op *op, const Rule *r, int axis);
 /* Whether op moves rows of experts that the axis splits. */
 bool experts_exchange(const Program *p, const Op *op, int axis);

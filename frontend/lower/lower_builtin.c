@@ -237,14 +237,19 @@ static Datum run_init(const BuiltinCall *c)
     return d;
 }
 
-/* refuse("…"): reports an error of a prelude function's arguments. */
+/* refuse("… {} …", x): reports an error of a prelude function's arguments; each {} becomes the next
+ * value. */
 static Datum run_refuse(const BuiltinCall *c)
 {
-    if (c->arg[0].kind == DATUM_WORD)
-        lower_error(c->l, c->call->loc, NULL, "%s", c->arg[0].text);
-    else
+    if (c->arg[0].kind != DATUM_WORD) {
         builtin_wrong(c, 0, "a text");
-    return datum_poison();
+        return datum_poison();
+    }
+    const char *text = c->arg[0].text, *at;
+    for (int i = 0; i < c->bound.nextra && (at = strstr(text, "{}")); i++)
+        text = arena_printf(c->l->arena, "%.*s%s%s", (int)(at - text), text,
+                            datum_text(c->l->arena, c->extra[i]), at + 2);
+    return lower_poison(c->l, c->call->loc, NULL, "%s", text);
 }
 
 /* ---- the table ----------------------------------------------------------- */
@@ -306,7 +311,7 @@ const Builtin builtin_table[] = {
     PLAIN("normal", "std, depth=", run_init),
     PLAIN("truncated_normal", "std, lo=, hi=, depth=", run_init),
     PLAIN("uniform", "lo, hi, depth=", run_init),
-    PLAIN("refuse", "text", run_refuse),
+    PLAIN("refuse", "text...", run_refuse),
 };
 const int builtin_count = sizeof builtin_table / sizeof *builtin_table;
 

@@ -90,5 +90,7 @@ word() { # word FROM TO MESSAGE: an argument of MoE
         grep -q "error: $3" "$work/message"
 }
 check "another router" word sigmoid mean "the router must be softmax or sigmoid"
+check "a negative loss of balance" word "2.5, 2, 0.01" "2.5, 2, -0.5" \
+    "shared and aux_loss must be at least 0, not 2 and -0.5"
 check "another balance" word "0.01, bias" "0.01, mean" "balance must be none or bias"
 finish

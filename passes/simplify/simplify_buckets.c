@@ -30,39 +30,46 @@
  *          %z = grouped_matmul %r.2, …
  */
 #include "ir/analysis/alias.h"
+#include "ir/analysis/readers.h"
 #include "passes/simplify/simplify.h"
 
-/* A group under construction. */
+/* A group under construction, and what the search for groups uses. */
 typedef struct Bucket {
     Program *p;
+    Readers *readers;
     VEC(Op *) member;
     VEC(Op *) delayed; /* ops that depend on a member, in order */
+    VEC(Op *) marked;  /* ops whose results are marked in `waits` */
     bool *waits;       /* by value id: it depends on a member */
+    Op **ready;        /* by op id: an all-to-all whose operands this op makes
+                        * ready; by p->nops: one whose operands the region begins with */
+    Op **next_ready;   /* by id of an all-to-all: another one for the same op */
 } Bucket;
 
 /* Whether v is only read by finish_grad, or by sums that are. */
-static bool is_gradient(const Value *v)
+static bool is_gradient(Readers *readers, const Value *v)
 {
-    bool found = false;
-    for (const Op *op = v->def->next; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++) {
-            if (op->arg[i] != v)
-                continue;
-            if (op->kind != OP_finish_grad &&
-                !(op->kind == OP_all_reduce && op->nouts == op->nargs &&
-                  is_gradient(op->out[i])))
+    int n;
+    Op *const *reader = readers_of(readers, v, &n);
+    for (int k = 0; k < n; k++) {
+        const Op *op = reader[k];
+        bool sum = op->kind == OP_all_reduce && op->nouts == op->nargs;
+        if (op->kind != OP_finish_grad && !sum)
+            return false;
+        for (int i = 0; sum && i < op->nargs; i++)
+            if (op->arg[i] == v && !is_gradient(readers, op->out[i]))
                 return false;
-            found = true;
-        }
-    return found;
+    }
+    return n > 0;
 }
 
-static bool is_left_to_storage(const Program *p, const Op *op)
+static bool is_left_to_storage(const Bucket *b, const Op *op)
 {
+    const Program *p = b->p;
     uint32_t axes = attr_axes(op);
     return p->stage < STAGE_STORED && op->kind == OP_all_reduce &&
            (axes & ~p->plan.tensor_axes) &&
-           op->nargs == 1 && is_gradient(op->out[0]);
+           op->nargs == 1 && is_gradient(b->readers, op->out[0]);
 }
 
 static bool joins(const Op *leader, const Op *op)
@@ -80,17 +87,26 @@ static bool joins(const Op *leader, const Op *op)
            x->place.ax[axis].kind == y->place.ax[axis].kind;
 }
 
-static void mark(Bucket *b, const Op *op)
+static void mark(Bucket *b, Op *op)
 {
+    vec_push(b->p->arena, &b->marked, op);
     for (int i = 0; i < op->nouts; i++)
         b->waits[op->out[i]->id] = true;
+}
+
+/* Prepares for the next group. */
+static void clear(Bucket *b)
+{
+    for (int k = 0; k < b->marked.n; k++)
+        for (int i = 0; i < b->marked.at[k]->nouts; i++)
+            b->waits[b->marked.at[k]->out[i]->id] = false;
+    b->member.n = b->delayed.n = b->marked.n = 0;
 }
 
 /* Collects the all-reduces that can be grouped with `leader`. */
 static void collect_bucket(Bucket *b, Op *leader)
 {
     VEC(Op *) pending = {0}; /* delayed if another member follows */
-    b->member.n = b->delayed.n = 0;
     vec_push(b->p->arena, &b->member, leader);
     mark(b, leader);
     for (Op *op = leader->next; op; op = op->next)
@@ -100,7 +116,7 @@ static void collect_bucket(Bucket *b, Op *leader)
                 return;
             mark(b, op);
             vec_push(b->p->arena, &pending, op);
-        } else if (joins(leader, op) && !is_left_to_storage(b->p, op)) {
+        } else if (joins(leader, op) && !is_left_to_storage(b, op)) {
             mark(b, op);
             vec_push(b->p->arena, &b->member, op);
             for (int i = 0; i < pending.n; i++)
@@ -131,13 +147,16 @@ static void merge(Bucket *b, Op *at)
             ir_remove(op);
     }
     ir_set_members(at, n, arg, out);
+    readers_enter(b->readers, at);
     at->why.loc = leader->why.loc;
     if (leader->why.text)
         at->why.text =
             arena_printf(p->arena, "%s; and %d more", leader->why.text, n - 1);
     Op *after = at->next;
-    for (int i = 0; i < b->delayed.n; i++)
+    for (int i = 0; i < b->delayed.n; i++) {
         ir_move(b->delayed.at[i], at->region, after);
+        readers_enter(b->readers, b->delayed.at[i]);
+    }
 }
 
 /* ---- all-to-alls --------------------------------------------------------- */
@@ -151,88 +170,166 @@ static bool takes_long(const Op *op)
 
 /* The op of the region that makes the last operand; NULL: all are available at its begin.
  * through_views: the op that makes the last one's memory. */
-static Op *last_producer(const Op *op, bool through_views)
+static Op *last_producer(const Bucket *b, const Op *op, bool through_views)
 {
-    Op *last = op->prev;
-    for (; last; last = last->prev)
-        for (int i = 0; i < op->nargs; i++) {
-            const Value *v = through_views ? value_root(op->arg[i]) : op->arg[i];
-            if (v->def == last)
-                return last;
-        }
+    Op *last = NULL;
+    for (int i = 0; i < op->nargs; i++) {
+        Op *def = (through_views ? value_root(op->arg[i]) : op->arg[i])->def;
+        if (def && def->region == op->region &&
+            (!last || readers_precedes(b->readers, last, def)))
+            last = def;
+    }
     return last;
 }
 
-/* Whether an op after x, up to and including y, takes long, other than the members; x
- * precedes y, or is NULL. */
-static bool is_long(const Bucket *b, const Region *r, const Op *x, const Op *y)
+/* Where the list of the all-to-alls begins that an op makes ready; NULL: the region's begin. */
+static Op **ready_after(const Bucket *b, const Op *op)
 {
-    for (const Op *op = x ? x->next : r->first; y; op = op->next) {
-        if (takes_long(op) && !(op->nouts > 0 && b->waits[op->out[0]->id]))
-            return true;
-        if (op == y)
-            break;
+    return &b->ready[op ? op->id : b->p->nops];
+}
+
+/* Lists the all-to-alls of the region, those that are ready at the same place in order. */
+static void list_exchanges(Bucket *b, const Region *r)
+{
+    *ready_after(b, NULL) = NULL;
+    for (Op *op = r->last; op; op = op->prev) {
+        *ready_after(b, op) = NULL;
+        b->next_ready[op->id] = NULL;
     }
-    return false;
+    for (Op *op = r->last; op; op = op->prev) {
+        if (op->kind != OP_all_to_all)
+            continue;
+        Op **first = ready_after(b, last_producer(b, op, true));
+        b->next_ready[op->id] = *first;
+        *first = op;
+    }
 }
 
-static bool precedes(const Op *x, const Op *y)
+/* Whether the op is a member of a group of all-to-alls. */
+static bool is_member(const Bucket *b, const Op *op)
 {
-    while (y && y != x)
-        y = y->prev;
-    return !x || y;
+    return op->nouts > 0 && b->waits[op->out[0]->id];
 }
 
-/* Whether the operands of `op` are ready where those of the leader are. */
-static bool is_ready_with(const Bucket *b, const Op *op)
+/* A search for all-to-alls to group with a leader: among those whose operands are ready near
+ * the leader's, up to `end`, and nothing in between takes long. */
+typedef struct Window {
+    Op *end;             /* not yet included; NULL: the end of the region */
+    const Op *reader;    /* the first reader of a member's result; NULL: none */
+    VEC(Op *) candidate; /* in reverse order */
+} Window;
+
+/* Adds the all-to-alls after the leader that `op` makes ready. */
+static void add_candidates(const Bucket *b, Window *w, const Op *op)
 {
     const Op *leader = b->member.at[0];
-    const Op *x = last_producer(leader, true), *y = last_producer(op, true);
-    return precedes(x, y) ? !is_long(b, op->region, x, y) : !is_long(b, op->region, y, x);
+    for (Op *c = *ready_after(b, op); c; c = b->next_ready[c->id]) {
+        if (c->region != leader->region || !readers_precedes(b->readers, leader, c) ||
+            !joins(leader, c) || last_producer(b, c, true) != op)
+            continue;
+        vec_push(b->p->arena, &w->candidate, c);
+        Op **at = w->candidate.at;
+        for (int i = w->candidate.n - 1;
+             i > 0 && readers_precedes(b->readers, at[i - 1], c); i--) {
+            at[i] = at[i - 1];
+            at[i - 1] = c;
+        }
+    }
+}
+
+/* Moves the end of the window to the next op that takes long and is no member; or to the first
+ * reader: what is ready after it cannot be exchanged before it. */
+static void extend_window(const Bucket *b, Window *w)
+{
+    for (; w->end && w->end != w->reader; w->end = w->end->next) {
+        if (is_member(b, w->end))
+            continue;
+        if (takes_long(w->end))
+            return;
+        add_candidates(b, w, w->end);
+    }
+}
+
+static void add_exchange(Bucket *b, Window *w, Op *op)
+{
+    mark(b, op);
+    vec_push(b->p->arena, &b->member, op);
+    for (int i = 0; i < op->nouts; i++) {
+        int n;
+        Op *const *reader = readers_of(b->readers, op->out[i], &n);
+        if (n > 0 && (!w->reader || readers_precedes(b->readers, reader[0], w->reader)))
+            w->reader = reader[0];
+    }
 }
 
 /* Collects the all-to-alls that can be grouped with `leader`, which is moved after what
- * makes their operands. */
+ * makes their operands. None of what the same op makes ready: a reader of the leader's
+ * results would wait for the others. */
 static void collect_exchanges(Bucket *b, Op *leader)
 {
-    vec_push(b->p->arena, &b->member, leader);
-    mark(b, leader);
-    for (Op *op = leader->next; op; op = op->next) {
-        if (!joins(leader, op) || !is_ready_with(b, op))
-            continue;
-        Op *last = last_producer(op, false);
-        bool is_read = op_reads_any(op, b->waits);
-        for (Op *at = last; at && at != leader && precedes(leader, at); at = at->prev)
-            is_read |= op_reads_any(at, b->waits);
-        if (is_read) /* by the op, or by one that would have to wait */
-            continue;
-        if (last && precedes(leader, last))
-            ir_move(leader, leader->region, last->next);
-        mark(b, op);
-        vec_push(b->p->arena, &b->member, op);
+    Op *begin = last_producer(b, leader, true);
+    Window w = {.end = begin ? begin->next : leader->region->first};
+    add_exchange(b, &w, leader);
+    if (!begin)
+        add_candidates(b, &w, NULL);
+    while (begin && !takes_long(begin)) {
+        begin = begin->prev;
+        add_candidates(b, &w, begin);
     }
+    for (extend_window(b, &w); w.candidate.n > 0; extend_window(b, &w)) {
+        Op *op = w.candidate.at[--w.candidate.n];
+        Op *last = last_producer(b, op, false);
+        bool late = last && w.reader && !readers_precedes(b->readers, last, w.reader);
+        if (late || op_reads_any(op, b->waits))
+            continue;
+        if (last && readers_precedes(b->readers, leader, last)) {
+            ir_move(leader, leader->region, last->next);
+            readers_enter(b->readers, leader);
+        }
+        add_exchange(b, &w, op);
+    }
+}
+
+/* ---- regions ------------------------------------------------------------- */
+
+/* Forms groups from the first op to the last; false: none was found. A group can make one of
+ * earlier ops possible. */
+static bool form_groups(Bucket *b, Region *r)
+{
+    bool found = false;
+    list_exchanges(b, r);
+    for (Op *op = r->first, *next; op; op = next) {
+        Op *prev = op->prev;
+        bool exchange = op->kind == OP_all_to_all;
+        next = op->next;
+        if (exchange)
+            collect_exchanges(b, op);
+        else if (op->kind == OP_all_reduce && !is_left_to_storage(b, op))
+            collect_bucket(b, op);
+        if (b->member.n > 1) {
+            merge(b, b->member.at[exchange ? 0 : b->member.n - 1]);
+            next = prev ? prev->next : r->first; /* ops have moved */
+            found = true;
+        }
+        clear(b);
+    }
+    return found;
+}
+
+static void group_region(Bucket *b, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next)
+        if (op->body)
+            group_region(b, op->body);
+    while (form_groups(b, r))
+        continue;
 }
 
 void simplify_buckets(Program *p, Region *r)
 {
-    for (Op *op = r->first; op; op = op->next)
-        if (op->body)
-            simplify_buckets(p, op->body);
-    for (Op *op = r->first; op;) {
-        Bucket b = {.p = p};
-        bool exchange = op->kind == OP_all_to_all;
-        if (exchange || (op->kind == OP_all_reduce && !is_left_to_storage(p, op))) {
-            b.waits = NEW_ARRAY(p->arena, bool, p->nvalues);
-            if (exchange)
-                collect_exchanges(&b, op);
-            else
-                collect_bucket(&b, op);
-        }
-        if (b.member.n > 1) {
-            merge(&b, b.member.at[exchange ? 0 : b.member.n - 1]);
-            op = r->first; /* ops have moved */
-        } else {
-            op = op->next;
-        }
-    }
+    Bucket b = {.p = p, .readers = readers_new(p),
+                .waits = NEW_ARRAY(p->arena, bool, p->nvalues + 1),
+                .ready = NEW_ARRAY(p->arena, Op *, p->nops + 1),
+                .next_ready = NEW_ARRAY(p->arena, Op *, p->nops + 1)};
+    group_region(&b, r);
 }

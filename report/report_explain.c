@@ -32,7 +32,7 @@ static void explain_value(Out *o, const Program *p, const Value *v)
     out_line(o, "%%%s : %s", v->name,
              type_text(p->arena, &v->type, &p->mesh));
     out_line(o, "defined by %s%s at %s",
-             v->def ? op_info(v->def->kind)->name : "an argument",
+             v->def ? op_info(v->def->kind)->name : "an argument of a loop or kernel",
              v->def && v->def->path[0]
                  ? arena_printf(p->arena, " in %s", v->def->path)
                  : "",
@@ -188,6 +188,8 @@ static bool explain_named_value(Out *o, const Program *p, const char *name)
 {
     const Value *v = ir_find_value(p->step, name);
     const Program *outputs = p->side[FOR_OUTPUTS];
+    if (!v) /* a number that the step returns beside the loss: "dropped" */
+        v = program_output(p, name);
     if (!v && outputs) { /* a result of the model: "logits" */
         v = program_output(outputs, name);
         v = v ? ir_find_value(p->step, v->name) : NULL;

@@ -68,6 +68,8 @@ check "the plan has the bounded rows" grep -q \
     'layers.\*.moe: 12 rows for 48 choices; no step needs more' "$work/plan"
 check "the plan has the capacity" grep -q \
     "an expert takes up to 3 of a sequence's 24 choices, 1 x balanced" "$work/plan"
+check "the dropped choices are explained" sh -c "'$PARC' $model --plan swap --mesh 1x4 \
+    -D capacity=1.0 --explain dropped | grep 'defined by'"
 plan -D capacity=2.0 >"$work/plan"
 check "a smaller buffer stays" grep -q 'layers.\*.moe: 18 rows for 48 choices' "$work/plan"
 

@@ -48,7 +48,7 @@ bool autoplan_has_experts(const Flow *f)
     return f->experts.n > 0;
 }
 
-static bool splits_experts(const PlanAxes *axes, ExpertAxes experts, const char *axis)
+static bool is_expert_axis(const PlanAxes *axes, ExpertAxes experts, const char *axis)
 {
     for (int i = 0; i < axes->ndata; i++)
         if (axis == axes->data[i])
@@ -61,7 +61,7 @@ const char *autoplan_expert_axes(const Flow *f, const PlanAxes *axes, ExpertAxes
     const char *text = "";
     int n = 0;
     for (int i = 0; i < axes->n; i++)
-        if (splits_experts(axes, experts, axes->name[i]))
+        if (is_expert_axis(axes, experts, axes->name[i]))
             text = arena_printf(f->arena, "%s%s%s", text, n++ ? ", " : "", axes->name[i]);
     return n > 1 ? arena_printf(f->arena, "(%s)", text) : text;
 }

@@ -1,5 +1,5 @@
 /* numbers.c: counts what the programs of one model have before a program. A
- * side program continues the numbers of the training step and of the forward
+ * side program continues the numbers of the training step and of the side
  * programs before it. One that repeats another program has its numbers. */
 #include "codegen/numbers.h"
 

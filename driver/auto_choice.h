@@ -115,6 +115,6 @@ bool choice_fits(const Choice *c, const Candidate *t);
 int choice_most(const Choice *c);
 /* Compiles a candidate with the side programs too, which can add to its memory; false,
  * and it has no time: it does not fit. */
-bool choice_fits_forward(const Choice *c, Candidate *t);
+bool choice_fits_sides(const Choice *c, Candidate *t);
 
 #endif

@@ -113,7 +113,7 @@ static bool draft_fits(const Search *s)
     return false;
 }
 
-static bool splits_experts(const PlanDraft *d)
+static bool names_expert_axes(const PlanDraft *d)
 {
     return d->experts.data || d->experts.tensor;
 }
@@ -123,7 +123,7 @@ static int left_out(const Search *s, const Variant *v)
 {
     const PlanDraft base = variant_base_draft(s->plan);
     int n = v->own ? MAX_SPLIT_CLASSES + 2
-                   : !v->draft.sequence + (splits_experts(&v->draft) != splits_experts(&base));
+                   : !v->draft.sequence + (names_expert_axes(&v->draft) != names_expert_axes(&base));
     for (uint64_t whole = v->draft.whole; whole; whole &= whole - 1)
         n++;
     return n;
@@ -165,7 +165,7 @@ static int search_splits(Search *s)
     draft.sequence = false;
     draft.experts = (ExpertAxes){0};
     int found = try_draft(s, draft);
-    for (int i = 0; found >= 0 && i <= n + splits_experts(&base); i++) {
+    for (int i = 0; found >= 0 && i <= n + names_expert_axes(&base); i++) {
         PlanDraft more = draft;
         if (i < n)
             more.whole &= ~((uint64_t)1 << i);
@@ -272,11 +272,11 @@ static int search_memory(Search *s)
 }
 
 /* The best of those that fit with the side programs too; -1: none does. */
-static int best_with_forward(Search *s)
+static int best_with_sides(Search *s)
 {
     int best = best_of(s);
     while (best >= 0 && s->c.from->t->machine &&
-           !choice_fits_forward(&s->c, &s->c.candidate.at[best]))
+           !choice_fits_sides(&s->c, &s->c.candidate.at[best]))
         best = best_of(s);
     return best;
 }
@@ -328,11 +328,11 @@ bool auto_plan_choose(const AutoPlan *plan, const Program *p, PlanSource *from,
     if (s.c.candidate.at[0].error)
         search_splits(&s);
     search_meshes(&s, search_variants(&s), others);
-    int best = best_with_forward(&s);
+    int best = best_with_sides(&s);
     /* No plan that parc wrote fits: by time one of them may still be better than the file's. */
     if (best < 0 || (from->t->machine && !draft_fits(&s))) {
         search_meshes(&s, search_memory(&s), others);
-        best = best_with_forward(&s);
+        best = best_with_sides(&s);
     }
     if (best < 0)
         return refuse(&s);

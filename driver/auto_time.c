@@ -106,7 +106,7 @@ const Candidate *choice_by_time(Choice *c, int *tried)
     c->untried = c->candidate.n - *tried;
     c->candidate.n = *tried;
     choice_time_all(c, 0, *tried, choice_time);
-    while ((best = fastest(c)) && !choice_fits_forward(c, best))
+    while ((best = fastest(c)) && !choice_fits_sides(c, best))
         continue;
     return best;
 }

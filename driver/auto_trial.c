@@ -38,7 +38,7 @@ bool choice_fits(const Choice *c, const Candidate *t)
     return !t->error && (c->o->memory_limit == 0 || t->peak <= fit_limit(c->o));
 }
 
-bool choice_fits_forward(const Choice *c, Candidate *t)
+bool choice_fits_sides(const Choice *c, Candidate *t)
 {
     if (!c->from->side)
         return true;

@@ -190,7 +190,7 @@ const char *report_size(Arena *a, const CollectiveInfo *c);
 /* report_side.c, a part of the plan and fields `eval` and `outputs` of the
  * JSON; empty without side programs. */
 void report_side(Out *o, const Program *p);
-void report_json_forward(Out *o, const Program *p);
+void report_json_side(Out *o, const Program *p);
 /* report_streams.c, a part of the plan: what collectives and transfers wait
  * for. */
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);

@@ -447,7 +447,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t,
     report_json_experts(o, p);
     transfers(o, p);
     json_warnings(o, p, warnings);
-    report_json_forward(o, p);
+    report_json_side(o, p);
     if (f)
         report_json_time(o, p, f);
     out(o, "  \"flops\": {");

@@ -113,7 +113,7 @@ static void tensors(Out *o, const Program *f)
     out(o, "]");
 }
 
-static void forward_collectives(Out *o, const Program *f)
+static void side_collectives(Out *o, const Program *f)
 {
     int n;
     const CollectiveInfo *c = collectives_of(f, &n);
@@ -131,7 +131,7 @@ static void forward_collectives(Out *o, const Program *f)
     out(o, "%s]", n ? "\n    " : "");
 }
 
-void report_json_forward(Out *o, const Program *p)
+void report_json_side(Out *o, const Program *p)
 {
     for (int k = 0; k < PURPOSES; k++) {
         const Program *f = p->side[k];
@@ -148,7 +148,7 @@ void report_json_forward(Out *o, const Program *p)
         json_number(o, "matmuls", calls_of(w, n, "matmul"));
         if (f->output.n)
             tensors(o, f);
-        forward_collectives(o, f);
+        side_collectives(o, f);
         out(o, "\n  },\n");
     }
 }

@@ -224,7 +224,7 @@ enum {
     RT_AT_GRADIENTS = -4,
     RT_AT_MATMULS = -5,
     RT_AT_DECISION = -6,
-    RT_AT_FORWARD = -7,
+    RT_AT_PROGRAM = -7,
     RT_AT_SAVE = -8,
     RT_AT_RESUME = -9,
     RT_AT_SAMPLE = -10,

@@ -79,7 +79,7 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
 }
 
 /* Prints the buffers of a side program. */
-static void forward_map(Emitter *f)
+static void side_map(Emitter *f)
 {
     Liveness l;
     live_analyse(f->p, &l);
@@ -110,7 +110,7 @@ void emit_map(Emitter *e)
     blocks(e, &l, false);
     for (Emitter *f = e->next; f; f = f->next)
         if (!f->of)
-            forward_map(f);
+            side_map(f);
     if (!m->host)
         return;
     out_line(o, "\n/* Buffers in host memory; their offsets begin at the arena's "

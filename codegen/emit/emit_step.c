@@ -39,7 +39,7 @@ static void training_function(Emitter *e, const char *name, Phase phase)
 
 /* A function of a program beside the training step, "eval_run"; without a phase that
  * which creates descriptors. */
-static const char *forward_function(Emitter *e, const char *what,
+static const char *side_function(Emitter *e, const char *what,
                                     const Phase *phase)
 {
     Function f;
@@ -88,7 +88,7 @@ static const char *rounds_function(Emitter *e)
 /* The functions of the side program of f. Where it repeats another program,
  * it reads that program's constants; those of the training step exist from the
  * start on. */
-static void forward_functions(Emitter *f)
+static void side_functions(Emitter *f)
 {
     static const char *const meaning[PURPOSES] = {
         [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout",
@@ -103,11 +103,11 @@ static void forward_functions(Emitter *f)
     e->parts = &parts;
     e->repeat = f->of ? repeat_of(f->p) : NULL;
     f->run = program_trains(f->p) ? rounds_function(e)
-                                  : forward_function(e, "run", &(Phase){PH_FORWARD});
+                                  : side_function(e, "run", &(Phase){PH_FORWARD});
     e->parts = NULL;
     e->repeat = NULL;
-    f->init = f->of ? "NULL" : forward_function(e, "init", NULL);
-    f->begin = !f->of           ? forward_function(e, "begin", &(Phase){PH_INIT})
+    f->init = f->of ? "NULL" : side_function(e, "init", NULL);
+    f->begin = !f->of           ? side_function(e, "begin", &(Phase){PH_INIT})
                : e->p->training ? e->begin
                                 : "NULL";
     e->word = NULL;
@@ -144,5 +144,5 @@ void emit_step_functions(Emitter *e)
     training_function(e, "init_constants", PH_INIT);
     out_bytes(e->o, parts.text, parts.size);
     for (Emitter *f = e->next; f; f = f->next)
-        forward_functions(f);
+        side_functions(f);
 }

@@ -496,7 +496,7 @@ static void output_row(Emitter *f, const Output *of)
     out(o, "     .offset = %s},\n", value_offset(f, v));
 }
 
-static void forward_tables(Emitter *f)
+static void side_tables(Emitter *f)
 {
     Out *o = f->o;
     const char *word = program_word(f->p);
@@ -539,6 +539,6 @@ void emit_tables(Emitter *e)
         kernel_names(e);
     info_text(e, e->options->plan);
     for (Emitter *f = e->next; f; f = f->next)
-        forward_tables(f);
+        side_tables(f);
     model_row(e, e->options->plan);
 }

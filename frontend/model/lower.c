@@ -375,7 +375,7 @@ static void copy_plan(Program *to, const Program *from)
 
 /* The program of another purpose with the settings and the plan of the training
  * program; NULL after errors. */
-static Program *lower_forward(const Lower *of, Purpose purpose)
+static Program *lower_side(const Lower *of, Purpose purpose)
 {
     Lower *l = NEW(of->arena, Lower);
     *l = (Lower){.arena = of->arena, .diag = of->diag, .prelude = of->prelude, .trained = of,
@@ -430,7 +430,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
     for (int k = FOR_LOSS; k < PURPOSES; k++) {
         if (!is_wanted(l, (Purpose)k))
             continue;
-        l->p->side[k] = lower_forward(l, (Purpose)k);
+        l->p->side[k] = lower_side(l, (Purpose)k);
         if (!l->p->side[k])
             return NULL;
     }

@@ -439,7 +439,7 @@ static void parse_program(Text *t)
 }
 
 /* Parses a side program of the training step p. */
-static void parse_forward(Text *t, Program *p)
+static void parse_side(Text *t, Program *p)
 {
     Loc loc = t->tok.loc;
     parse_program(t);
@@ -477,7 +477,7 @@ Program *ir_parse(Arena *a, Diag *d, uint16_t file)
         parse_fail(&t, (Loc){file, 1, 1, 1}, "a side program follows the "
                    "training step whose parameters it reads");
     while (!t.failed && parse_is(&t, "parc"))
-        parse_forward(&t, p);
+        parse_side(&t, p);
     if (!t.failed && t.tok.kind != TK_END)
         parse_fail(&t, t.tok.loc, "unexpected text after the step");
     return t.failed ? NULL : p;

@@ -84,8 +84,9 @@ static bool is_kept(const Slice *s, const Op *op)
     return !op || s->marks.op[op->id];
 }
 
-/* Whether a kept statement of the wait's stream follows in the region, which also waits: it
- * may be another than the next statement. At the end of a region all do. */
+/* Whether a kept statement follows in the region that relies on the wait: the next one, or a
+ * later one of the wait's stream. A wait at the end of a region, which no statement follows, is
+ * for what comes after the region. */
 static bool is_waited_for(const Slice *s, const Op *wait)
 {
     const Op *next = NULL;

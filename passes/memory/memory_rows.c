@@ -84,7 +84,7 @@ static void add_region(Rows *r, const Region *region)
 }
 
 /* A side program reads parameters in the blocks of the training step. */
-static void add_forward(Rows *r, const Program *f)
+static void add_side(Rows *r, const Program *f)
 {
     for (const Op *op = NULL; (op = ir_next(f->step, op));)
         for (int i = 0; i < op->nargs; i++) {
@@ -125,7 +125,7 @@ void memory_limit_rows(Memory *m)
     add_region(&r, m->p->step);
     for (int k = 0; k < PURPOSES; k++)
         if (m->p->side[k])
-            add_forward(&r, m->p->side[k]);
+            add_side(&r, m->p->side[k]);
     for (int i = 0; i < n; i++)
         if (!m->block.at[i].training)
             set_block(&r, i);

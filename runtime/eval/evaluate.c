@@ -53,7 +53,7 @@ void rt_program_init(ParcRt *rt)
 
 void rt_program_begin(ParcRt *rt, const ParcProgram *e)
 {
-    rt_synchronize(rt, RT_AT_FORWARD);
+    rt_synchronize(rt, RT_AT_PROGRAM);
     if (e != rt->model->rounds) /* training steps that overflow often follow one another */
         rt->rounds = 1;
     if (e->begin)
@@ -99,7 +99,7 @@ void rt_program_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
 
 void rt_program_end(ParcRt *rt)
 {
-    rt_synchronize(rt, RT_AT_FORWARD);
+    rt_synchronize(rt, RT_AT_PROGRAM);
 }
 
 static int64_t batches(const RtRun *run)

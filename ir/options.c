@@ -87,8 +87,8 @@ static const OptionWord often_words[] = {
 static const OptionWord keep_words[] = {
     {"attention", 0, "results of attention are saved"},
     {"matmul", 1, "results of all contractions and convolutions are saved"},
-    {"all_to_all", 2, "results of all-to-alls are saved: the rows of a rank's experts, and what "
-                       "a rank attends with"},
+    {"all_to_all", 2, "results of all-to-alls are saved: the rows of a rank's experts, and with "
+                       "`context` queries, keys and values of its heads"},
     {0}};
 static const OptionWord offload_words[] = {
     {"optimizer", 0, "optimizer states"},

@@ -222,6 +222,7 @@ static void rewrite(Program *p, Op *op)
         shift(&r, &b, 2, x.sum + 1);
     for (int i = 0; i < r.nsums; i++) {
         Value *result = ir_cast(&b, x.sum[i], op->out[i]->type.dtype);
+        memcpy(result->why, op->out[i]->why, sizeof result->why);
         ir_swap_names(result, op->out[i]);
         ir_replace_uses(op->region, op->out[i], result);
     }

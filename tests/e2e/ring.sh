@@ -70,6 +70,8 @@ overlaps() {
             END { exit bad || shifts < 6 || steps < 6 }' "$work/ir"
 }
 check "shifts run beside steps" overlaps
+check "a result has the attention's reasons" sh -c "'$PARC' '$model' --plan ring --mesh 1x4 \
+    --explain attention | grep 'cp   S(1)   context cp: exchange=ring'"
 
 # The plan has the bytes of each exchange: those of queries, keys and values that are sent.
 sends() { # sends EXCHANGE KIND PART: PART of the bytes of these collectives

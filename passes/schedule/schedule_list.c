@@ -8,6 +8,10 @@
  * after    norm 1, gather 1, norm 2, gather 2 | matmul 1, reduce 1 | most of matmul 2
  *          | norm' 1, gather' 1 | rest of matmul 2, reduce 2 | …
  *
+ * before   rows to experts, experts, results back, combine, shared experts, add
+ * after    rows to experts | part of shared experts, experts, results back
+ *          | rest of shared experts, combine, add
+ *
  * List scheduling on two resources, the compute stream and that of tensor axes. Where
  * compute is free, it takes
  *   - an urgent op: one that leads to a collective with less work than that
@@ -19,7 +23,7 @@
  * Collectives are issued with the op that makes their last operand. How long compute
  * waits for an urgent op, and whether fillers come last, is tried: the quickest order is
  * taken, by the costs of issue.h. Ops that are no pieces keep the program's order unless
- * another one is quicker and needs about as much memory.
+ * another one is quicker, gathers units in the same order, and needs about as much memory.
  */
 #include <math.h>
 #include <stdlib.h>

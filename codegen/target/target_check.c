@@ -1,5 +1,5 @@
 /* target_check.c: checks that a program resumed from a dump fits its target,
- * and that its fused ops are legal.
+ * computes a loss, and that its fused ops are legal.
  *
  * Passes query the target, and a dump contains the results: an epilogue of a
  * library call, or a parameter that all ranks read from shared memory, so that
@@ -45,9 +45,26 @@ static bool refuse(const Program *p, const TargetInfo *t, Loc loc,
     return false;
 }
 
+/* A training program logs the loss, and stops if it is not finite; IR that
+ * continues after the pass autodiff may have none. */
+static bool has_loss(const Program *p)
+{
+    const Value *loss = program_output(p, "loss");
+    if (!program_trains(p) || (loss && loss->type.ndim == 0 && loss->type.nstack == 0 &&
+                               loss->type.dtype == DT_F32))
+        return true;
+    diag_error(p->diag, (Loc){0}, "the training step has no output 'loss' in f32 without "
+                                  "dims");
+    diag_help(p->diag, "add the op output{name=\"loss\"} to the IR; a program is made of a "
+                       "model that returns a loss");
+    return false;
+}
+
 bool target_can_run(const Program *p, const TargetInfo *t)
 {
     for (; p; p = program_next(p)) {
+        if (!has_loss(p))
+            return false;
         for (int i = 0; i < p->param.n; i++)
             if (p->param.at[i].shared && !t->shares_memory)
                 return refuse(p, t, p->param.at[i].loc,

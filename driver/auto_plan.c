@@ -26,7 +26,7 @@ static Program *lower_file(const PlanSource *from, Arena *a, Diag *d, const File
 {
     FrontendOptions options = {.define = from->define,
                                .ndefines = from->ndefines,
-                               .units = from->units};
+                               .defaults = from->defaults};
     return lower(a, d, from->prelude, f, &options);
 }
 

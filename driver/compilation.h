@@ -26,7 +26,7 @@ typedef struct Compilation {
     const ConfigFile *config; /* --config, or NULL */
     Setting *const *define; /* of --config, -D, and what --plan auto adds */
     int ndefines, ngiven; /* of them, those of --config and -D */
-    UnitDefaults units;
+    PlanDefaults defaults;
     const Machine *machine;   /* --machine; NULL: not given */
     const Forecast *forecast; /* on that machine; NULL: none */
     Outputs *outputs;

@@ -86,7 +86,7 @@ static void apply_change(Replan *r, const FitChange *c)
         replan_mesh(r, c->mesh);
 }
 
-/* ---- units of a pipeline ---- */
+/* ---- defaults of a plan ---- */
 
 static bool plan_fits(const Program *q, const Options *o)
 {
@@ -95,23 +95,35 @@ static bool plan_fits(const Program *q, const Options *o)
 
 /* Without gather=step there are two gathers for each microbatch, therefore it is given up
  * last. */
-static const UnitDefaults unit_choice[] = {
-    {PER_STEP, PER_STEP},
-    {PER_STEP, PER_MICROBATCH},
-    {PER_MICROBATCH, PER_STEP},
-    {PER_MICROBATCH, PER_MICROBATCH}};
-enum { UNIT_CHOICES = sizeof unit_choice / sizeof *unit_choice };
+static const PlanDefaults choice[] = {
+    {PER_STEP, PER_STEP, true},              {PER_STEP, PER_STEP, false},
+    {PER_STEP, PER_MICROBATCH, true},        {PER_STEP, PER_MICROBATCH, false},
+    {PER_MICROBATCH, PER_STEP, true},        {PER_MICROBATCH, PER_STEP, false},
+    {PER_MICROBATCH, PER_MICROBATCH, true},  {PER_MICROBATCH, PER_MICROBATCH, false}};
+enum { CHOICES = sizeof choice / sizeof *choice };
 
-/* Plans the program with the changes of a trial, and the first choice for its units that
- * fits, or else the one that needs the least memory. */
-static Program *choose_units(const Program *p, PlanSource *from, const Options *o,
-                             const Trial *t, const char **error)
+static bool is_often(const PlanDefaults *c)
 {
-    int n = p->plan.pipeline.axes ? UNIT_CHOICES : 1;
+    return c->gather != PER_STEP || c->reduce != PER_STEP;
+}
+
+/* Whether a choice differs from the others in the plan of q. */
+static bool has_effect(const PlanDefaults *c, const Program *q)
+{
+    return (!is_often(c) || q->plan.pipeline.axes) && (c->overlap || q->plan.experts.axes);
+}
+
+/* Plans the program with the changes of a trial, and the first choice that fits, or else
+ * the one that needs the least memory. */
+static Program *choose_defaults(const Program *p, PlanSource *from, const Options *o,
+                                const Trial *t, const char **error)
+{
     Program *best = NULL;
-    UnitDefaults units = unit_choice[0];
-    for (int i = 0; i < n && (!best || !plan_fits(best, o)); i++) {
-        from->units = unit_choice[i];
+    PlanDefaults defaults = choice[0];
+    for (int i = 0; i < CHOICES && (!best || !plan_fits(best, o)); i++) {
+        if (best && !has_effect(&choice[i], best))
+            continue;
+        from->defaults = choice[i];
         Replan *r = replan_new(p->arena, p, from);
         for (int k = 0; k < t->n; k++)
             apply_change(r, t->change[k]);
@@ -122,36 +134,46 @@ static Program *choose_units(const Program *p, PlanSource *from, const Options *
         if (best && q->memory->peak >= best->memory->peak)
             continue;
         best = q;
-        units = unit_choice[i];
+        defaults = choice[i];
     }
-    from->units = units;
+    from->defaults = defaults;
     return best;
 }
 
 Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
                   const char **error)
 {
-    return choose_units(p, from, o, &(Trial){0}, error);
+    return choose_defaults(p, from, o, &(Trial){0}, error);
 }
 
-UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
+/* Says that a choice is not the first one, and why. */
+static void say_defaults(const Program *p, const Options *o, Diag *d, const PlanDefaults *c)
+{
+    const char *limit = size_text(p, fit_limit(o));
+    if (is_often(c))
+        diag_note(d, p->plan.pipeline.loc, "units that do not say it have "
+                  "%s=%s and %s=%s: with '%s' for both a rank needs more than "
+                  "%s", option_name(OPTION_gather), option_word(OPTION_gather, c->gather),
+                  option_name(OPTION_unit_reduce),
+                  option_word(OPTION_unit_reduce, c->reduce),
+                  option_word(OPTION_gather, PER_STEP), limit);
+    if (!c->overlap)
+        diag_note(d, p->plan.experts.item->loc, "items that do not say it have %s=false: "
+                  "with exchanges beside other work a rank needs more than %s",
+                  option_name(OPTION_overlap), limit);
+}
+
+PlanDefaults fit_plan_defaults(const Program *p, PlanSource *from,
                                const Options *o, Diag *d)
 {
     const char *error;
-    const Program *q = p->plan.pipeline.axes ? fit_plan(p, from, o, &error) : NULL;
+    bool chooses = p->plan.pipeline.axes || p->plan.experts.axes;
+    const Program *q = chooses ? fit_plan(p, from, o, &error) : NULL;
     if (!q)
-        return unit_choice[0];
-    UnitDefaults u = from->units;
-    if (plan_fits(q, o) && (u.gather != PER_STEP || u.reduce != PER_STEP))
-        diag_note(d, p->plan.pipeline.loc, "units that do not say it have "
-                  "%s=%s and %s=%s: with '%s' for both a rank needs more than "
-                  "%s", option_name(OPTION_gather),
-                  option_word(OPTION_gather, u.gather),
-                  option_name(OPTION_unit_reduce),
-                  option_word(OPTION_unit_reduce, u.reduce),
-                  option_word(OPTION_gather, PER_STEP),
-                  size_text(p, fit_limit(o)));
-    return u;
+        return choice[0];
+    if (plan_fits(q, o))
+        say_defaults(p, o, d, &from->defaults);
+    return from->defaults;
 }
 
 /* ---- trials ---- */
@@ -171,7 +193,7 @@ static void measure_trial(const Program *p, const PlanSource *from, const Option
 {
     PlanSource source = *from;
     const char *error;
-    const Program *q = choose_units(p, &source, o, t, &error);
+    const Program *q = choose_defaults(p, &source, o, t, &error);
     t->peak = -1;
     if (!q || !q->memory)
         return;

@@ -18,15 +18,16 @@ bool fit_check(const Program *p, const PlanSource *from, const Options *o);
 /* The bytes of --device-memory that a plan may use. */
 int64_t fit_limit(const Options *o);
 
-/* Plans the program of p again. With a pipeline it sets from->units to the first of
- * these choices that fits: gathers and reductions once per step, only the gathers, only
- * the reductions, neither; if none fits, to the one that needs the least memory. NULL and
- * *error: the program does not compile. */
+/* Plans the program of p again, and sets from->defaults to the first choice that fits; if
+ * none does, to the one that needs the least memory. In a pipeline, units are gathered and
+ * reduced once per step, only gathered, only reduced, or neither; for each of these choices
+ * the exchanges of experts overlap other work, or do not. NULL and *error: the program does
+ * not compile. */
 Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
                   const char **error);
 
 /* The choice of fit_plan. A note says why it is not the first one. */
-UnitDefaults fit_unit_defaults(const Program *p, PlanSource *from,
+PlanDefaults fit_plan_defaults(const Program *p, PlanSource *from,
                                const Options *o, Diag *d);
 
 /* ---- fit_change.c ---- */

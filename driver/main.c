@@ -93,7 +93,7 @@ static Program *lower_model(Compilation *c, Diag *d)
         .define = c->define,
         .ndefines = c->ndefines,
         .config = c->config,
-        .units = c->units,
+        .defaults = c->defaults,
         .side = !c->o.no_eval,
     };
     return lower(c->arena, d, c->prelude_file, c->file, &options);
@@ -118,7 +118,7 @@ static PlanSource plan_source(const Compilation *c, const TargetInfo *t)
                         .file = c->file,
                         .define = c->define,
                         .ndefines = c->ndefines,
-                        .units = c->units,
+                        .defaults = c->defaults,
                         .side = !c->o.no_eval};
 }
 
@@ -188,12 +188,11 @@ static bool choose_mesh(Compilation *c, const AutoPlan *plan, OtherMeshes *other
     return c->mesh != NULL;
 }
 
-/* Chooses how often the units of a pipeline that do not say it are gathered and
- * reduced: what fits --device-memory. A model that has errors is lowered again, to
- * report them. */
-static void choose_unit_defaults(Compilation *c)
+/* Chooses the defaults of the plan: what fits --device-memory. A model that has errors
+ * is lowered again, to report them. */
+static void choose_plan_defaults(Compilation *c)
 {
-    c->units = (UnitDefaults){PER_STEP, PER_STEP};
+    c->defaults = (PlanDefaults){PER_STEP, PER_STEP, .overlap = true};
     if (c->o.memory_limit == 0)
         return;
     const Program *p = lower_quietly(c);
@@ -201,7 +200,7 @@ static void choose_unit_defaults(Compilation *c)
         return;
     TargetInfo t = target_of(c, mesh_ranks(&p->mesh), p->mesh.node);
     PlanSource from = plan_source(c, &t);
-    c->units = fit_unit_defaults(p, &from, &c->o, c->diag);
+    c->defaults = fit_plan_defaults(p, &from, &c->o, c->diag);
 }
 
 static bool check_ranks(Compilation *c, const Program *p)
@@ -252,7 +251,7 @@ static Program *front_end(Compilation *c)
     if (!begin_plan(c, &plan) || (auto_mesh_requested(&c->o) && !choose_mesh(c, plan, &others)) ||
         (plan && !choose_plan(c, plan, &others)))
         return NULL;
-    choose_unit_defaults(c);
+    choose_plan_defaults(c);
     time_begin(c);
     Program *p = lower_model(c, c->diag);
     time_end(c, "lower");

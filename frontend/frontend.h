@@ -27,7 +27,7 @@ typedef struct FrontendOptions {
     Setting *const *define;  /* the parsed -D options, in order */
     int ndefines;
     const ConfigFile *config; /* --config, or NULL */
-    UnitDefaults units;
+    PlanDefaults defaults;
     bool side;               /* also make the side programs */
 } FrontendOptions;
 

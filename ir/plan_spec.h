@@ -75,10 +75,11 @@ typedef enum Strategy {
 /* How often a unit is gathered, or its gradients are reduced. */
 typedef enum HowOften { PER_MICROBATCH, PER_STEP } HowOften;
 
-/* In a plan with a pipeline: for the units that do not say it. */
-typedef struct UnitDefaults {
-    HowOften gather, reduce;
-} UnitDefaults;
+/* For the items that do not say it; parc chooses them so that a plan fits the memory. */
+typedef struct PlanDefaults {
+    HowOften gather, reduce; /* of units, in a plan with a pipeline */
+    bool overlap;            /* of experts */
+} PlanDefaults;
 
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
 
@@ -190,6 +191,7 @@ typedef struct ExpertItem {
     Dispatch dispatch;
     double buffer; /* rows of a shard, as a multiple of those of balanced experts; 0: as
                     * many as it can need */
+    bool overlap;  /* ops are ordered so that exchanges run beside other work */
     Loc loc;
 } ExpertItem;
 

@@ -164,7 +164,7 @@ static Program *lower_changed(Replan *r)
                                .node_size = r->from->node_size,
                                .define = r->define.at,
                                .ndefines = r->define.n,
-                               .units = r->from->units,
+                               .defaults = r->from->defaults,
                                .side = r->side};
     return lower(r->arena, r->diag, r->from->prelude, &r->file, &options);
 }

@@ -25,7 +25,7 @@ typedef struct PlanSource {
     const File *prelude, *file; /* file NULL: the input is an IR dump */
     Setting *const *define;     /* the -D options */
     int ndefines;
-    UnitDefaults units;
+    PlanDefaults defaults;
     bool side;                  /* with the side programs */
 } PlanSource;
 

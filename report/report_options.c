@@ -361,15 +361,24 @@ static void json_pipeline(Out *o, const Pipeline *plan)
 }
 
 /* "context": {"axes": "cp", "exchange": "heads"} */
-static void json_axes_clause(Out *o, const Program *p, ClauseKind kind, uint32_t axes,
-                             const void *of)
+static void json_context(Out *o, const Program *p, const Context *plan)
 {
-    const ClauseInfo *c = &clause_rows[kind];
-    if (!axes)
-        return;
-    out(o, "\n    \"%s\": {\"axes\": \"%s\"", c->name, user_axes_text(p, axes));
-    json_options(o, c->scope, 0, of);
+    out(o, "\n    \"%s\": {\"axes\": \"%s\"", clause_name(CL_CONTEXT),
+        user_axes_text(p, plan->axes));
+    json_options(o, SCOPE_CONTEXT, 0, plan);
     out(o, "},\n   ");
+}
+
+static void json_experts(Out *o, const Program *p, const Experts *plan)
+{
+    out(o, "\n    \"%s\": [", clause_name(CL_EXPERT_PARALLEL));
+    for (int i = 0; i < plan->nitems; i++) {
+        out(o, "%s\n      {\"axes\": \"%s\"", i ? "," : "", user_axes_text(p, plan->axes));
+        json_paths(o, plan->item[i].npaths, plan->item[i].path, NULL);
+        json_options(o, SCOPE_EXPERTS, 0, &plan->item[i]);
+        out(o, "}");
+    }
+    out(o, "\n    ],\n   ");
 }
 
 void report_json_settings(Out *o, const Program *p)
@@ -400,8 +409,10 @@ void report_json_settings(Out *o, const Program *p)
     out(o, "%s],\n   ", plan->ncheckpoints ? "\n    " : "");
     if (plan->pipeline.axes)
         json_pipeline(o, &plan->pipeline);
-    json_axes_clause(o, p, CL_CONTEXT, plan->context.axes, &plan->context);
-    json_axes_clause(o, p, CL_EXPERT_PARALLEL, plan->experts.axes, &plan->experts);
+    if (plan->context.axes)
+        json_context(o, p, &plan->context);
+    if (plan->experts.axes)
+        json_experts(o, p, &plan->experts);
     json_words(o, &option_rows[OPTION_offload], plan->offload);
     out(o, "\n  },\n");
 }

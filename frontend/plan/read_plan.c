@@ -71,9 +71,9 @@ static void set_often(const Lower *l, Unit *u, const Arg *gather,
     if (!l->pipelined || u->strategy == STRATEGY_NO_SHARD)
         return;
     if (!reduce)
-        u->reduce = l->options->units.reduce;
+        u->reduce = l->options->defaults.reduce;
     if (!gather && u->reshard <= 0 && u->strategy != STRATEGY_FULL_SHARD)
-        u->gather = l->options->units.gather;
+        u->gather = l->options->defaults.gather;
 }
 
 /* A unit that is gathered once a step stays gathered. */
@@ -211,6 +211,14 @@ static void read_pipeline(Lower *l, const Item *item, Pipeline *to)
                    option_word(OPTION_pipeline_schedule, to->schedule));
 }
 
+static void read_experts(Lower *l, const Item *item, ExpertItem *to)
+{
+    GivenOptions given;
+    options_read(l, CL_EXPERT_PARALLEL, item, to, &given);
+    if (!given.at[OPTION_overlap])
+        to->overlap = l->options->defaults.overlap;
+}
+
 static void read_item(Lower *l, const Clause *c, const Item *item)
 {
     PlanItem planned = {.clause = c, .item = item};
@@ -224,7 +232,7 @@ static void read_item(Lower *l, const Clause *c, const Item *item)
     else if (c->kind == CL_CONTEXT)
         read_context(l, c, item, &planned.context);
     else if (c->kind == CL_EXPERT_PARALLEL)
-        options_read(l, c->kind, item, &planned.experts, &given);
+        read_experts(l, item, &planned.experts);
     else
         options_read(l, c->kind, item, &planned.checkpoint, &given);
     if (c->kind == CL_CHECKPOINT || c->kind == CL_FREEZE || c->kind == CL_EXPERT_PARALLEL)

@@ -1,9 +1,9 @@
 /* count_dropped.c: counts the choices that experts with a capacity drop.
  *
  * requires: STAGE_GLOBAL
- * ensures:  a training step with limit_choices has the outputs "dropped" and "dropped_256": the
- *           choices that its experts drop are 256 times the second plus the first. The log of a
- *           run has their number, so that no drop is silent. (A step that overflows buffers may
+ * ensures:  a program with limit_choices has the outputs "dropped" and "dropped_256": the
+ *           choices that its experts drop are 256 times the second plus the first. A run reports
+ *           their number, so that no drop is silent. (A step that overflows buffers may
  *           route differently after them: its repetition in rounds has the right number)
  *
  * before   %kept, %rest, %blocks = limit_choices{n=8, limit=40} %ids, %ids : …, f32[64], f32[64]
@@ -20,7 +20,7 @@ void pass_count_dropped(Program *p, const TargetInfo *t)
 {
     static const char *const name[] = {"dropped", "dropped_256"};
     (void)t;
-    for (int i = 0; i < 2 && program_trains(p); i++) {
+    for (int i = 0; i < 2; i++) {
         VEC(Value *) sum = {0};
         for_ops(op, p->step) {
             if (op->kind != OP_limit_choices)

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/analysis/expert_items.h"
 #include "ir/analysis/uses.h"
 #include "passes/schedule/issue.h"
 
@@ -387,12 +388,19 @@ static bool is_in_window(const Program *p, const Op *op, const char **window)
     return strcmp(*window, own) == 0;
 }
 
-/* Whether the ops from `first` up to `end` exchange tokens of experts. */
+/* Whether the plan lets the exchanges of the op's experts overlap other work. */
+static bool overlaps(const Program *p, const Op *op)
+{
+    const ExpertItem *item = expert_item(p, op);
+    return op_is_grouped_matmul(op->kind) && item && item->overlap;
+}
+
+/* Whether the ops from `first` up to `end` exchange tokens of such experts. */
 static bool exchange_tokens(const Program *p, const Op *first, const Op *end)
 {
     bool multiply = false, exchange = false;
     for (const Op *op = first; op != end; op = op->next) {
-        multiply |= op_is_grouped_matmul(op->kind);
+        multiply |= overlaps(p, op);
         exchange |= is_collective(op) && (attr_axes(op) & p->plan.experts.axes);
     }
     return multiply && exchange;

@@ -14,7 +14,7 @@
  *       do write its inputs at e->input[].offset, in the arena of the host, and
  *           rt_device_upload them;
  *       while (!rt_program_run(rt, e));
- *       rt_device_ask(rt, e->at.loss); rt_device_results(rt);
+ *       rt_ask_results(rt, &e->at); rt_device_results(rt);
  *   rt_program_end(rt);
  *
  * All ranks make the same calls. A session overwrites the inputs, scalars and
@@ -33,6 +33,12 @@ bool rt_program_run(ParcRt *rt, const ParcProgram *e);
 void rt_program_batch(ParcRt *rt, const ParcProgram *e, const RtData *d,
                       int64_t number);
 void rt_program_end(ParcRt *rt);
+/* Requests the numbers that a program computes; they have arrived after rt_device_results. */
+void rt_ask_results(ParcRt *rt, const ParcScalars *at);
+/* The number at an offset of ParcScalars; 0: the program has none. */
+double rt_result(ParcRt *rt, int64_t offset);
+/* The choices that experts with a capacity dropped. */
+int64_t rt_dropped(ParcRt *rt, const ParcScalars *at);
 /* Sets the key of the random numbers of a step, unless `offset` is negative. */
 void rt_set_key(ParcRt *rt, int64_t offset, int64_t seed, int64_t step);
 /* The step of the key of side programs. Training steps count from 1. */
@@ -45,11 +51,14 @@ bool rt_evaluate_open(RtRun *run);
 /* Whether an evaluation follows training step `step`: every --val-every steps,
  * and after the last one. Equal on all ranks. */
 bool rt_evaluate_is_due(const RtRun *run, int64_t step);
-/* The mean loss of the validation batches, in which the loss of each batch
- * counts equally; NAN if a signal cut the evaluation short. All ranks call it
- * and get the same value. Changes neither parameters nor optimizer states, but
- * overwrites the inputs and results of the training step. */
-double rt_evaluate(ParcRt *rt, RtRun *run);
+typedef struct RtEvaluation {
+    double loss;     /* the mean of the validation batches, in which the loss of each counts
+                        equally; NAN if a signal cut the evaluation short */
+    int64_t dropped; /* choices that experts with a capacity dropped */
+} RtEvaluation;
+/* All ranks call it and get the same values. Changes neither parameters nor optimizer
+ * states, but overwrites the inputs and results of the training step. */
+RtEvaluation rt_evaluate(ParcRt *rt, RtRun *run);
 /* --eval: evaluates; rank 0 prints the result as JSON. */
 void rt_evaluate_only(ParcRt *rt, RtRun *run);
 

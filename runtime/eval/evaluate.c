@@ -78,6 +78,25 @@ static bool rounds_suffice(ParcRt *rt, const ParcProgram *e)
     return suffice;
 }
 
+void rt_ask_results(ParcRt *rt, const ParcScalars *at)
+{
+    const int64_t result[RT_RESULTS] = {at->loss, at->grad_norm, at->overflow, at->dropped,
+                                        at->dropped_256};
+    for (int i = 0; i < RT_RESULTS; i++)
+        if (result[i] >= 0)
+            rt_device_ask(rt, result[i]);
+}
+
+double rt_result(ParcRt *rt, int64_t offset)
+{
+    return offset >= 0 ? (double)*rt_floats(rt, offset) : 0;
+}
+
+int64_t rt_dropped(ParcRt *rt, const ParcScalars *at)
+{
+    return (int64_t)(rt_result(rt, at->dropped) + 256 * rt_result(rt, at->dropped_256));
+}
+
 bool rt_program_run(ParcRt *rt, const ParcProgram *e)
 {
     RtRing *ring = rt->ring; /* a trace shows training steps only */
@@ -140,44 +159,51 @@ bool rt_evaluate_is_due(const RtRun *run, int64_t step)
                       (o->val_every == RT_EPOCH && rt_ends_epoch(run, step)));
 }
 
-static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
+static void add_batch(ParcRt *rt, const RtRun *run, int64_t number, RtEvaluation *sum)
 {
     const ParcProgram *e = rt->model->eval;
     rt_program_batch(rt, e, &run->val, number);
-    rt_device_ask(rt, e->at.loss);
+    rt_ask_results(rt, &e->at);
     rt_device_results(rt);
-    return (double)*rt_floats(rt, e->at.loss);
+    sum->loss += rt_result(rt, e->at.loss);
+    sum->dropped += rt_dropped(rt, &e->at);
 }
 
-double rt_evaluate(ParcRt *rt, RtRun *run)
+RtEvaluation rt_evaluate(ParcRt *rt, RtRun *run)
 {
     const ParcProgram *e = rt->model->eval;
     int64_t n = batches(run), done = 0;
-    double sum = 0;
+    RtEvaluation sum = {0};
     bool stopped = false;
     rt_program_begin(rt, e);
     rt_set_key(rt, e->at.random, run->options.seed, RT_PROGRAM_KEY);
     while (done < n && !stopped) {
-        sum += batch_loss(rt, run, done++);
+        add_batch(rt, run, done++, &sum);
         stopped = rt_agree(rt, run) & RT_STOP;
     }
     rt_program_end(rt);
-    return done == n ? sum / (double)n : NAN;
+    sum.loss = done == n ? sum.loss / (double)n : NAN;
+    return sum;
 }
 
 void rt_evaluate_only(ParcRt *rt, RtRun *run)
 {
-    double begin = rt_now(), loss = rt_evaluate(rt, run);
+    double begin = rt_now();
+    RtEvaluation e = rt_evaluate(rt, run);
     int64_t n = batches(run), tokens = n * run->report.tokens_a_step;
     char text[32] = "null"; /* JSON has no NaN */
     if (rt->rank != 0)
         return;
-    if (isfinite(loss))
-        snprintf(text, sizeof text, "%.9g", loss);
-    rt_say("val_loss %.4f: %lld batch%s, %lld %s, %.2f s", loss,
+    if (isfinite(e.loss))
+        snprintf(text, sizeof text, "%.9g", e.loss);
+    rt_say("val_loss %.4f: %lld batch%s, %lld %s, %.2f s", e.loss,
            (long long)n, n == 1 ? "" : "es", (long long)tokens,
            run->report.noun, rt_now() - begin);
+    rt_say_dropped(e.dropped, n, "batch");
     printf("{\"step\": %lld, \"val_loss\": %s, \"batches\": %lld, "
-           "\"tokens\": %lld}\n",
+           "\"tokens\": %lld",
            (long long)run->done, text, (long long)n, (long long)tokens);
+    if (e.dropped > 0)
+        printf(", \"val_dropped\": %lld", (long long)e.dropped);
+    printf("}\n");
 }

@@ -41,6 +41,7 @@ const RtField rt_fields[] = {
     {"grad_norm", AT(grad_norm), false, false, true},
     {"overflow", AT(overflow), false, true, true},
     {"dropped", AT(dropped), true, true, true},
+    {"val_dropped", AT(val_dropped), true, true, true},
     {"lr", AT(lr), false, false, true},
     {"loss_scale", AT(loss_scale), false, true, true},
     {"tokens", AT(tokens), true, false, false},

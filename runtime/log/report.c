@@ -199,6 +199,13 @@ void rt_report_skip(const RtReport *r, int64_t step, double from, double to)
            r->progress.terminal ? "\r\033[K" : "", (long long)step, from, to);
 }
 
+void rt_say_dropped(int64_t dropped, int64_t n, const char *of)
+{
+    if (dropped > 0)
+        rt_say("experts dropped %lld choices beyond their capacity, %.1f per %s",
+               (long long)dropped, (double)dropped / (double)(n > 0 ? n : 1), of);
+}
+
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
 {
     print_summary(&r->progress, done, rt->peak_bytes);
@@ -207,9 +214,7 @@ void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
         rt_say("%lld of %lld steps overflowed the buffers of experts and ran again in rounds: "
                "a larger buffer= of expert_parallel, or balanced experts, would be faster",
                (long long)r->repeated, (long long)did);
-    if (r->dropped > 0)
-        rt_say("experts dropped %lld choices beyond their capacity, %.1f per step",
-               (long long)r->dropped, (double)r->dropped / (double)(did > 0 ? did : 1));
+    rt_say_dropped(r->dropped, did, "step");
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
 }

@@ -15,7 +15,8 @@ typedef struct RtRecord {
     double grad_norm, lr;
     double overflow;          /* rows of experts that had no place in the buffers: the step
                                  was repeated in rounds */
-    int64_t dropped;          /* choices that experts with a capacity dropped */
+    int64_t dropped;          /* choices that experts with a capacity dropped … */
+    int64_t val_dropped;      /* … and those of the evaluation after this step */
     double loss_scale;
     int64_t tokens;           /* since the start of the run */
     double tokens_per_s, step_ms; /* of the training step alone */
@@ -88,6 +89,8 @@ RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step);
 void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record);
 /* Reports a skipped step and the new loss scale. */
 void rt_report_skip(const RtReport *r, int64_t step, double from, double to);
+/* Says how many choices experts have dropped in n steps or batches, if any. `of`: "step" */
+void rt_say_dropped(int64_t dropped, int64_t n, const char *of);
 /* Prints the summary and closes the files. `done`: the last completed step. */
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done);
 

@@ -103,6 +103,7 @@ bool rt_predict_open(RtRun *run)
 typedef struct Predictions {
     RtOutput file;
     int64_t samples;
+    int64_t dropped; /* choices that experts with a capacity dropped */
     int64_t *begin; /* of each output, in bytes of the file */
 } Predictions;
 
@@ -171,16 +172,19 @@ static void write_batch(ParcRt *rt, const RtRun *run, Predictions *p,
     fail_if(rt, run, p->file.error);
 }
 
-static void run_batch(ParcRt *rt, const RtRun *run, int64_t number)
+static void run_batch(ParcRt *rt, const RtRun *run, int64_t number, Predictions *p)
 {
     const ParcProgram *e = rt->model->outputs;
     rt_program_batch(rt, e, &run->inputs, number);
+    rt_ask_results(rt, &e->at);
+    rt_device_results(rt);
+    p->dropped += rt_dropped(rt, &e->at);
     for (int i = 0; i < e->noutputs; i++) {
-        ParcParam p = rt_output_param(&e->output[i]);
+        ParcParam of = rt_output_param(&e->output[i]);
         RtShard s;
-        rt_shard(&s, rt->model, rt->rank, &p);
+        rt_shard(&s, rt->model, rt->rank, &of);
         if (s.owner)
-            rt_device_download(rt, p.offset, s.run * rt_type_size(p.type));
+            rt_device_download(rt, of.offset, s.run * rt_type_size(of.type));
     }
 }
 
@@ -195,7 +199,7 @@ void rt_predict(ParcRt *rt, RtRun *run)
     rt_program_begin(rt, e);
     rt_set_key(rt, e->at.random, run->options.seed, RT_PROGRAM_KEY);
     for (int64_t first = 0; first < p.samples; first += batch_of(e)) {
-        run_batch(rt, run, first / batch_of(e));
+        run_batch(rt, run, first / batch_of(e), &p);
         rt_synchronize(rt, RT_AT_PREDICT);
         if (rt->rank == 0)
             write_batch(rt, run, &p, first, &batch, &buffer);
@@ -212,4 +216,5 @@ void rt_predict(ParcRt *rt, RtRun *run)
     rt_say("%lld samples, %d output%s to %s, %.2f s", (long long)p.samples,
            e->noutputs, e->noutputs == 1 ? "" : "s",
            rt_output_name(run->options.predict), rt_now() - begin);
+    rt_say_dropped(p.dropped, (p.samples + batch_of(e) - 1) / batch_of(e), "batch");
 }

@@ -41,16 +41,6 @@ static void set_scalars(ParcRt *rt, const RtRun *run, const ParcScalars *at, int
     rt_set_key(rt, at->random, run->options.seed, t);
 }
 
-/* Requests the results that a program computes. */
-static void ask_for_results(ParcRt *rt, const ParcScalars *at)
-{
-    const int64_t result[RT_RESULTS] = {at->loss, at->grad_norm, at->overflow, at->dropped,
-                                        at->dropped_256};
-    for (int i = 0; i < RT_RESULTS; i++)
-        if (result[i] >= 0)
-            rt_device_ask(rt, result[i]);
-}
-
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
@@ -62,25 +52,14 @@ static bool is_finite(ParcRt *rt, int64_t offset)
     return offset < 0 || isfinite(*rt_floats(rt, offset));
 }
 
-static double number_at(ParcRt *rt, int64_t offset)
-{
-    return offset >= 0 ? (double)*rt_floats(rt, offset) : 0;
-}
-
-/* Reads the choices that a training step has dropped, before another program uses its memory. */
-static void read_dropped(ParcRt *rt, const ParcScalars *at)
-{
-    rt->dropped = (int64_t)(number_at(rt, at->dropped) + 256 * number_at(rt, at->dropped_256));
-}
-
 /* If buffers of experts have overflowed, the step has changed nothing: another program
  * repeats it in rounds, which need no larger buffers. */
 static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     const ParcScalars *at = &rt->model->at;
     const ParcProgram *e = rt->model->rounds;
-    rt->overflow = number_at(rt, at->overflow);
-    read_dropped(rt, at);
+    rt->overflow = rt_result(rt, at->overflow);
+    rt->dropped = rt_dropped(rt, at);
     if (!(rt->overflow > 0)) {
         rt->rounds = 1;
         return;
@@ -93,9 +72,9 @@ static void repeat_in_rounds(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batc
             rt_fail_at(rt, "%s", batch->why);
         set_scalars(rt, run, &e->at, step);
     } while (!rt_program_run(rt, e));
-    ask_for_results(rt, &e->at);
+    rt_ask_results(rt, &e->at);
     rt_device_results(rt);
-    read_dropped(rt, &e->at);
+    rt->dropped = rt_dropped(rt, &e->at);
     *rt_floats(rt, at->loss) = *rt_floats(rt, e->at.loss);
     *rt_floats(rt, at->grad_norm) = *rt_floats(rt, e->at.grad_norm);
     rt_program_end(rt);
@@ -119,7 +98,7 @@ static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
         batch->made = 0;
         begin_step(rt, run, step, batch);
         rt_device_step(rt);
-        ask_for_results(rt, &rt->model->at);
+        rt_ask_results(rt, &rt->model->at);
         rt_device_results(rt);
         repeat_in_rounds(rt, run, step, batch);
     }
@@ -178,7 +157,7 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
-    ask_for_results(rt, &rt->model->at);
+    rt_ask_results(rt, &rt->model->at);
     if (step < run->options.steps && !evaluates)
         rt_batch_prefetch(rt, &run->data, step, batch);
     rt_device_results(rt);
@@ -187,8 +166,11 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
     RtRecord record = rt_report_record(&run->report, rt, step);
-    if (evaluates) /* overwrites the results of the step */
-        record.val_loss = rt_evaluate(rt, run);
+    if (evaluates) { /* overwrites the results of the step */
+        RtEvaluation e = rt_evaluate(rt, run);
+        record.val_loss = e.loss;
+        record.val_dropped = e.dropped;
+    }
     if (rt->rank == 0)
         rt_report_step(&run->report, rt, &record);
     if (run->options.trace && step == rt->world->trace.last)

@@ -23,6 +23,14 @@ check "PyTorch's dropped choices" same_drops "$work/peer.log" $peer
 check "the run says their number" grep -q \
     "experts dropped $(jq -s 'map(.dropped) | add' "$work/peer.log") choices" "$work/peer.err"
 
+# The program of the evaluation drops as the first step does, of the same 8 batches.
+evaluated() { # evaluated PROGRAM
+    "$work/$1" --steps 0 --seed 1 --eval --val "$spec" --val-steps 1 >"$work/eval" \
+        2>"$work/eval.err" && cat "$work/eval" "$work/eval.err" &&
+        jq -e --argjson n "$(head -n 1 "$work/peer.log" | jq .dropped)" '.val_dropped == $n' "$work/eval" &&
+        grep -q "experts dropped .* per batch" "$work/eval.err"
+}
+check "an evaluation reports dropped choices" evaluated peer
 drops() { # drops NAME PLAN MESH [OPTIONS…]: as one rank
     agrees one "$@" -D capacity=1.0 && same_drops "$work/$1.log" "$work/one.log"
 }

@@ -169,6 +169,24 @@ check "recomputed ops, shared experts and gradients hide a part of them" hidden 
     '.kind == "all_to_all"'
 check "an exposed exchange has its reason" grep -A1 '^  aa.* ms of .* all_to_all over ep' "$work/wide.plan"
 
+# That order needs more memory: it is given up where only the program's own order fits. parc
+# reserves 1/32 of the memory.
+peak() { jq ".memory.peak" "$work/$1.json"; }
+slower() { jq -en --slurpfile a "$work/wide.json" --slurpfile b "$work/tight.json" \
+    '$a[0].time.step_seconds < $b[0].time.step_seconds'; }
+tight() {
+    sed 's/^plan wide/plan tight/' "$work/wide.pdl" >"$work/tight.pdl"
+    on_128 tight 2x64 -D batch=128 "$@" --device-memory $((($(peak wide) - 1) * 32 / 31)) \
+        2>"$work/err"
+}
+check "a rank with less memory" tight "$@"
+check "the plan says that exchanges overlap nothing" jq -e \
+    '.settings.expert_parallel == [{axes: "ep", paths: ["layers.*.moe"],
+        dispatch: "all_to_all", buffer: 1.5, overlap: false}]' "$work/tight.json"
+check "a note says why" grep -q "have overlap=false: with exchanges beside other work" "$work/err"
+check "it needs less memory" test "$(peak tight)" -lt "$(peak wide)"
+check "it is slower" slower
+
 check "64 experts on the 8 ranks of a node" on_128 wide 16x8 -D batch=512 "$@"
 check "two thirds of their exchanges are hidden" hidden wide 0.33 \
     '.why | startswith("expert_parallel")'

@@ -3,6 +3,7 @@
 #include "codegen/c_text.h"
 
 #include "base/text.h"
+#include "ir/ir.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -135,4 +136,12 @@ const char *c_float(Arena *a, double x)
 const char *c_parc_type(DType t)
 {
     return types[t].constant;
+}
+
+const char *c_stream_name(int stream)
+{
+    static const char *const name[] = {"PARC_COMPUTE", "PARC_TENSOR",
+                                       "PARC_DATA", "PARC_HOST",
+                                       [STREAM_TRANSFER] = "PARC_TRANSFER"};
+    return name[stream];
 }

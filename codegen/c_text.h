@@ -1,5 +1,5 @@
 /* c_text.h: makes text of a PDL program valid in emitted C, formats float
- * literals, and names the C types of tensor elements.
+ * literals, and names the C types of tensor elements, and streams.
  *
  * Any text of a PDL file may end up in a name, a string or a comment of the
  * emitted C: the value "layers.*.wq" becomes the variable layers_wq.
@@ -39,5 +39,8 @@ const char *c_value_type(DType t);
 const char *c_float(Arena *a, double x);
 /* The runtime's constant: "PARC_BF16". */
 const char *c_parc_type(DType t);
+
+/* The runtime's name of a stream: "PARC_DATA". */
+const char *c_stream_name(int stream);
 
 #endif

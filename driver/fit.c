@@ -101,16 +101,31 @@ static const PlanDefaults choice[] = {
     {PER_MICROBATCH, PER_STEP, true},        {PER_MICROBATCH, PER_STEP, false},
     {PER_MICROBATCH, PER_MICROBATCH, true},  {PER_MICROBATCH, PER_MICROBATCH, false}};
 enum { CHOICES = sizeof choice / sizeof *choice };
+/* Overlap costs less than this factor of the memory. */
+static const double MOST_SAVED = 1.25;
 
 static bool is_often(const PlanDefaults *c)
 {
     return c->gather != PER_STEP || c->reduce != PER_STEP;
 }
 
-/* Whether a choice differs from the others in the plan of q. */
-static bool has_effect(const PlanDefaults *c, const Program *q)
+/* Whether the plan of q, which fits only if it needs less, may need less without overlap: it
+ * changes the order of ops around experts, and which kernels run beside the stream `compute`. */
+static bool saves_without_overlap(const Program *q, const Options *o)
 {
-    return (!is_often(c) || q->plan.pipeline.axes) && (c->overlap || q->plan.experts.axes);
+    if ((double)q->memory->peak > MOST_SAVED * (double)fit_limit(o))
+        return false;
+    for_ops(op, q->step)
+        if (op->kind == OP_fused && op->stream == STREAM_DATA)
+            return true;
+    return q->streams > 1 && q->plan.experts.axes;
+}
+
+/* Whether a choice can fit where the earlier ones, of which q is the best, do not. */
+static bool may_fit(const PlanDefaults *c, const Program *q, const Options *o)
+{
+    return (!is_often(c) || q->plan.pipeline.axes) &&
+           (c->overlap || saves_without_overlap(q, o));
 }
 
 /* Plans the program with the changes of a trial, and the first choice that fits, or else
@@ -121,7 +136,7 @@ static Program *choose_defaults(const Program *p, PlanSource *from, const Option
     Program *best = NULL;
     PlanDefaults defaults = choice[0];
     for (int i = 0; i < CHOICES && (!best || !plan_fits(best, o)); i++) {
-        if (best && !has_effect(&choice[i], best))
+        if (best && !may_fit(&choice[i], best, o))
             continue;
         from->defaults = choice[i];
         Replan *r = replan_new(p->arena, p, from);
@@ -158,17 +173,24 @@ static void say_defaults(const Program *p, const Options *o, Diag *d, const Plan
                   option_word(OPTION_unit_reduce, c->reduce),
                   option_word(OPTION_gather, PER_STEP), limit);
     if (!c->overlap)
-        diag_note(d, p->plan.experts.item->loc, "items that do not say it have %s=false: "
-                  "with exchanges beside other work a rank needs more than %s",
+        diag_note(d, p->plan.loc, "units and experts that do not say it have %s=false: with "
+                  "%s=true a rank needs more than %s", option_name(OPTION_overlap),
                   option_name(OPTION_overlap), limit);
+}
+
+/* Whether a lowered program may have choices. */
+static bool has_defaults(const Program *p, const Options *o)
+{
+    bool converts = p->train.accumulate > 1 || p->train.reduce != DT_F32;
+    return p->plan.pipeline.axes || p->plan.experts.axes ||
+           (o->target == TARGET_CUDA && p->plan.nunits && converts);
 }
 
 PlanDefaults fit_plan_defaults(const Program *p, PlanSource *from,
                                const Options *o, Diag *d)
 {
     const char *error;
-    bool chooses = p->plan.pipeline.axes || p->plan.experts.axes;
-    const Program *q = chooses ? fit_plan(p, from, o, &error) : NULL;
+    const Program *q = has_defaults(p, o) ? fit_plan(p, from, o, &error) : NULL;
     if (!q)
         return choice[0];
     if (plan_fits(q, o))

@@ -20,9 +20,8 @@ int64_t fit_limit(const Options *o);
 
 /* Plans the program of p again, and sets from->defaults to the first choice that fits; if
  * none does, to the one that needs the least memory. In a pipeline, units are gathered and
- * reduced once per step, only gathered, only reduced, or neither; for each of these choices
- * the exchanges of experts overlap other work, or do not. NULL and *error: the program does
- * not compile. */
+ * reduced once per step, only gathered, only reduced, or neither; each of these choices is
+ * tried with and without overlap. NULL and *error: the program does not compile. */
 Program *fit_plan(const Program *p, PlanSource *from, const Options *o,
                   const char **error);
 

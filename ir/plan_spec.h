@@ -78,7 +78,7 @@ typedef enum HowOften { PER_MICROBATCH, PER_STEP } HowOften;
 /* For the items that do not say it; parc chooses them so that a plan fits the memory. */
 typedef struct PlanDefaults {
     HowOften gather, reduce; /* of units, in a plan with a pipeline */
-    bool overlap;            /* of experts */
+    bool overlap;            /* of units and of experts */
 } PlanDefaults;
 
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
@@ -98,6 +98,8 @@ typedef struct Unit {
                               * -1: the user did not say */
     int prefetch;            /* -1: the user did not say */
     HowOften gather, reduce;
+    bool overlap;            /* reduced gradients are converted and accumulated while the next
+                              * layers compute */
     Loc loc;
 } Unit;
 

@@ -88,6 +88,12 @@ bool unit_gathers_per_step(const Program *p, const char *name)
     return u && u->gather == PER_STEP;
 }
 
+bool unit_overlaps(const Program *p, const char *name)
+{
+    const Unit *u = unit_named(p, name);
+    return !u || u->overlap;
+}
+
 bool op_gathers_unit(const Op *op)
 {
     return op->kind == OP_all_gather && attr_unit(op) && attr_unit(op)[0];

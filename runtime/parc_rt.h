@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 20
+#define PARC_RT_VERSION 21
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -391,11 +391,11 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim,
 void parc_set_pieces(ParcRt *rt, int64_t *to, int64_t parts, int64_t dim, int64_t held,
                      int64_t first, int64_t second, int64_t part);
 
-/* Launches kernel `kernel` of the model's list with `grid` blocks of `block`
+/* Launches kernel `kernel` of the model's list on a stream, with `grid` blocks of `block`
  * threads and `shared_bytes` of dynamic shared memory. `args` holds the
  * addresses of the kernel's arguments; the call reads them before it returns.
  * CUDA only. */
-void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
+void parc_launch(ParcRt *rt, int stream, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
 /* Whether a block of the rank's GPU can have `shared_bytes` of dynamic shared
  * memory in addition to the kernel's static shared memory. */

@@ -5,16 +5,16 @@
  *
  *   void k14_norm(ParcRt *rt, parc_bf16 *y, const parc_bf16 *x)
  *   {
- *       parc_launch(rt, 3, 2048, 128, 0, (void *[]){&y, &x});
+ *       parc_launch(rt, PARC_COMPUTE, 3, 2048, 128, 0, (void *[]){&y, &x});
  *   }
  *
  * A kernel may have a variant for GPUs with less shared memory per block; the
  * function launches the one that fits:
  *
  *       if (parc_block_has(rt, 3, 144000)) {
- *           parc_launch(rt, 3, 2048, 512, 144000, (void *[]){&y, &x});
+ *           parc_launch(rt, PARC_COMPUTE, 3, 2048, 512, 144000, (void *[]){&y, &x});
  *       } else {
- *           parc_launch(rt, 4, 2048, 512, 0, (void *[]){&y, &x});
+ *           parc_launch(rt, PARC_COMPUTE, 4, 2048, 512, 0, (void *[]){&y, &x});
  *       }
  *
  * Kernels that differ only in names are printed once; all their launch
@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "codegen/c_text.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/cuda_lower.h"
 #include "runtime/cuda/core/rt_block_memory.h"
@@ -191,9 +192,9 @@ static void launch(Out *o, const Program *p, const Entry *e,
 {
     Arena *a = p->arena;
     const char *call =
-        arena_printf(a, "parc_launch(rt, %d, %lld, %d, %lld, (void *[]){",
-                     cuda_kernel_number(list, f->symbol), (long long)f->grid,
-                     f->threads, (long long)f->shared_bytes);
+        arena_printf(a, "parc_launch(rt, %s, %d, %lld, %d, %lld, (void *[]){",
+                     c_stream_name(e->op->stream), cuda_kernel_number(list, f->symbol),
+                     (long long)f->grid, f->threads, (long long)f->shared_bytes);
     for (int i = 0; i < f->nargs; i++)
         call = arena_printf(a, "%s%s&%s", call, i ? ", " : "",
                             f->arg[i] < e->plan->k->nbuffers

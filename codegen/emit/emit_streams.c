@@ -36,14 +36,6 @@
 
 #include <string.h>
 
-const char *emit_stream_name(int stream)
-{
-    static const char *const name[] = {"PARC_COMPUTE", "PARC_TENSOR",
-                                       "PARC_DATA", "PARC_HOST",
-                                       [STREAM_TRANSFER] = "PARC_TRANSFER"};
-    return name[stream];
-}
-
 /* "4", "4 + layer % 2", "4 + (next + 1) % 2": the number of an event's slot, a
  * function of the iteration of `loop`. */
 static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
@@ -75,7 +67,7 @@ static void emit_wait_for(Emitter *e, int stream, const char *slot,
 {
     Arena *a = e->p->arena;
     const char *call = arena_printf(a, "parc_wait(rt, %s, %s);",
-                                    emit_stream_name(stream), slot);
+                                    c_stream_name(stream), slot);
     const char *why = arena_printf(a, "/* after: %s */", c_comment(a, after));
     bool fits = e->o->indent + (int)(strlen(call) + strlen(why)) < OUT_WIDTH;
     out_line(e->o, "%s%s%s", fits ? call : why, fits ? " " : "", fits ? why : "");
@@ -93,13 +85,13 @@ static void emit_wait(Emitter *e, const Op *op, const char *iteration)
     }
     out_line(e->o, "/* after: %s */", c_comment(a, attr_why(op)));
     out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
-    out_line(e->o, "    parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
+    out_line(e->o, "    parc_wait(rt, %s, %s);", c_stream_name(op->stream),
              slot);
 }
 
 static void emit_record(Emitter *e, const Op *op)
 {
-    out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
+    out_line(e->o, "parc_record(rt, %s, %s);", c_stream_name(op->stream),
              slot_text(e, op, 0));
 }
 
@@ -362,7 +354,7 @@ static void emit_op(Emitter *e, const Op *op, const char *iteration)
     case OP_barrier: emit_barrier(e, op, iteration); return;
     case OP_join: emit_join(e, op); return;
     case OP_post:
-        out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
+        out_line(e->o, "parc_record(rt, %s, %s);", c_stream_name(op->stream),
                  action_slot(e, op));
         return;
     case OP_await:

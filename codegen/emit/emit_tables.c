@@ -233,7 +233,7 @@ static const char *stream_cell(const Emitter *e, const CollectiveInfo *c)
 {
     (void)e;
     const Op *loop = op_loop(c->op);
-    return emit_stream_name(op_transfers(c->op) && loop && loop->staged ? STREAM_TRANSFER
+    return c_stream_name(op_transfers(c->op) && loop && loop->staged ? STREAM_TRANSFER
                                                               : c->op->stream);
 }
 

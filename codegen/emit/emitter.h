@@ -186,7 +186,6 @@ void emit_of_experts(Emitter *e, const Op *op);
 /* emit_streams.c. emit_region: the statements of a region, with waits, records
  * and barriers; `phase`: only those of one phase, NULL: all. */
 void emit_region(Emitter *e, const Region *r, const Phase *phase);
-const char *emit_stream_name(int stream); /* "PARC_DATA" */
 
 /* emit_moves.c: statements of ops that move data between ranks or within
  * memory. */

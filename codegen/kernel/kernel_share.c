@@ -2,8 +2,8 @@
  * earlier program, so that the emitted program has each kernel once.
  *
  * Two fused ops have the same kernel if their bodies have the same ops, with
- * the same attributes, on values of the same types, in the same order, and if
- * their operands are aligned alike. The names of values and the lines of the
+ * the same attributes, on values of the same types, in the same order, if they
+ * have the same stream, and their operands are aligned alike. The names of values and the lines of the
  * model do not matter. Ops are compared by a text, their signature:
  *
  *   fused op    %y = fused{name="silu"} %x : f32[8/dp, 16] { … sigmoid, mul }
@@ -53,6 +53,7 @@ static const char *signature_of(const Program *p, const Op *fused)
     out_init(&o, p->arena);
     const Region *body = fused->body;
     const Kernel *k = kernel_build(p, fused);
+    out(&o, "%d ", fused->stream);
     for (int i = 0; i < k->nbuffers; i++)
         out(&o, "%lld ", (long long)k->buffer[i].alignment);
     for (int i = 0; i < body->nargs; i++)

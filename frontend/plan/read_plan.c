@@ -107,6 +107,8 @@ static void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u)
     else if (u->strategy == STRATEGY_SHARD_GRAD_OP)
         u->reshard = 0;
     set_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
+    if (!given.at[OPTION_unit_overlap])
+        u->overlap = l->options->defaults.overlap;
     check_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
     if (prefetch && u->strategy == STRATEGY_NO_SHARD)
         diag_error(l->diag, prefetch->name_loc, "no_shard does not gather "

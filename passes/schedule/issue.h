@@ -97,6 +97,11 @@ void issue_find_hoists(const Program *p, const TargetInfo *t,
  * start. */
 void issue_order(Program *p, const Prefetches *prefetch);
 
+/* ---- schedule_streams.c -------------------------------------------------- */
+
+/* Sets the stream of every op. */
+void schedule_streams(Program *p);
+
 /* ---- schedule_list.c --------------------------------------------------- */
 
 /* Orders the ops of pieces, and of layers with experts on several ranks, so that compute

@@ -25,13 +25,9 @@
  *
  * The order of ops is the program's, phase by phase: gathers already precede
  * their first reader, and reductions follow their last producer; a gather's
- * attribute `prefetch` says how much earlier it is issued. Stream 0 computes, 1
- * communicates over tensor axes (mesh axes that `parallelize` names), 2 over
- * the other (data) axes, 3 copies from and to host memory; what stages send each
- * other is on stream 0, but for the transfers of a staged loop (transfer_events.c).
- * Stream 1 also has the exchanges of sequences over the axis of a context, and of tokens
- * over the axes of experts: compute waits for them, and on stream 2 they would wait for the
- * prefetched gathers of units.
+ * attribute `prefetch` says how much earlier it is issued. schedule_streams.c assigns the
+ * streams; what stages send each other is on stream 0, but for the transfers of a staged loop
+ * (transfer_events.c).
  * Where streams run concurrently, schedule_overlap.c orders ops so that compute has
  * work while stream 1 communicates.
  */
@@ -341,28 +337,7 @@ static void sort_staged(Program *p)
         sort_phases(pipeline_loop(p)->body);
 }
 
-/* ---- streams ------------------------------------------------------------- */
-
-/* Whether op exchanges activations over the axis of a context or the axes of experts;
- * gathers and gradients of units and of other parameters may have these axes too. */
-static bool exchanges_activations(const Program *p, const Op *op)
-{
-    uint32_t axes = p->plan.context.axes | p->plan.experts.axes;
-    bool may = op->kind == OP_all_gather || op->kind == OP_reduce_scatter;
-    const char *unit = may ? attr_unit(op) : NULL;
-    return (may || op->kind == OP_all_to_all || op->kind == OP_shift) && !(unit && *unit) &&
-           (attr_axes(op) & ~axes) == 0;
-}
-
-static void set_stream(const Program *p, Op *op)
-{
-    op->stream = 0;
-    if (op->kind == OP_fetch || op->kind == OP_store)
-        op->stream = STREAM_HOST;
-    if (op_is_collective(op->kind) && !op_is_hand_over(op->kind))
-        op->stream = attr_axes(op) & p->plan.tensor_axes || exchanges_activations(p, op)
-                         ? STREAM_TENSOR : STREAM_DATA;
-}
+/* ---- the pass ------------------------------------------------------------ */
 
 void pass_schedule(Program *p, const TargetInfo *t)
 {
@@ -371,8 +346,7 @@ void pass_schedule(Program *p, const TargetInfo *t)
     sort_staged(p);
     p->streams = t->streams;
     if (t->streams > 1) {
-        for_ops(op, p->step)
-            set_stream(p, op);
+        schedule_streams(p);
         schedule_list(p);
         schedule_overlap(p);
         issue_sink_producers(p, t);

@@ -31,7 +31,7 @@ static void step(ParcRt *rt)
     int64_t n = N;
     for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
         parc_mark(rt, 0, iteration);
-        parc_launch(rt, 0, 1, N, SHARED, (void *[]){&w, &dw, &lr, &n});
+        parc_launch(rt, PARC_COMPUTE, 0, 1, N, SHARED, (void *[]){&w, &dw, &lr, &n});
         parc_record(rt, PARC_COMPUTE, 0);
         parc_wait(rt, PARC_DATA, 0);
         parc_mark(rt, 1, iteration);

@@ -33,7 +33,7 @@ static const char *const kernel[] = {"line_loss", "line_update"};
 static void line_loss(ParcRt *rt, float *loss, float *dy, const float *y)
 {
     int64_t n = ROWS * OUT;
-    parc_launch(rt, 0, 1, 64, 0, (void *[]){&loss, &dy, &y, &n});
+    parc_launch(rt, PARC_COMPUTE, 0, 1, 64, 0, (void *[]){&loss, &dy, &y, &n});
 }
 
 static void line_update(ParcRt *rt, float *w, const float *dw, const float *lr)
@@ -42,7 +42,7 @@ static void line_update(ParcRt *rt, float *w, const float *dw, const float *lr)
 #ifdef FAULT
     n += ARENA_BYTES / 4;
 #endif
-    parc_launch(rt, 1, (n + 63) / 64, 64, MUCH_SHARED,
+    parc_launch(rt, PARC_COMPUTE, 1, (n + 63) / 64, 64, MUCH_SHARED,
                 (void *[]){&w, &dw, &lr, &n});
 }
 

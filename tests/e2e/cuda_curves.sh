@@ -28,13 +28,14 @@ reference() { # reference MODEL
         rm "$at"
 }
 
-# Compiles one program, runs it early and late, and compares the losses. The node
-# size is 0 for no --node-size.
+# Compiles one program, runs it early and late, and compares the losses. The precision
+# bf16_reduced also reduces gradients in bf16. The node size is 0 for no --node-size.
 program() { # program NAME KIND PRECISION MODEL MESH STRATEGY CHECKPOINT MICRO NODE
     at=$work/$1 kind=$2 precision=$3 model=$4
     options "$4" "$8"
     [ "$9" = 0 ] || options="$options --node-size $9"
-    [ "$3" = f32 ] || options="$options -D precision=$3"
+    [ "$3" = f32 ] || options="$options -D precision=bf16"
+    [ "$3" != bf16_reduced ] || options="$options -D reduce=bf16"
     variant "$4" "$5" "$6" "$7" >"$at.pdl"
     # shellcheck disable=SC2086
     cuda_tree "$at" "$at.pdl" --plan curve --mesh "$5" $options || return
@@ -91,6 +92,12 @@ in_all row f32 fast llama 4x1 per_step no 4 2
 in_all row f32 fast transformer 1x2 full_shard no 1
 in_all row f32 fast transformer 2x2 full_shard no 1
 row bf16 fast llama 4x1 full_shard yes 1 2
+# Kernels on the stream of the reductions convert and accumulate gradients.
+row bf16_reduced checked llama 2x2 full_shard no 4
+in_all row f32 checked llama 2x1 full_shard no 4
+in_all row f32 fast llama 4x1 full_shard no 4 2
+in_all row f32 fast llama 2x2 no_shard no 4
+in_all row bf16_reduced fast gpt2 4x1 full_shard yes 1 2
 in_all row bf16 fast llama 2x2 full_shard no 1
 in_all row bf16 fast gpt2 2x2 full_shard no 1
 in_all row bf16 fast transformer 2x2 full_shard no 1

@@ -137,7 +137,7 @@ enum { PLANS = sizeof plans / sizeof *plans };
 static const char *const meshes[] = {"2x1", "1x2", "2x2"};
 static const char *const settings[] = {
     "precision=f32", "precision=bf16", "accumulate=3", "head_chunk=4",
-    "recompute=fused", "async_tp=2",
+    "recompute=fused", "async_tp=2", "reduce=bf16",
 };
 
 static const char *replaced(Arena *a, const char *text, const char *what,

@@ -125,8 +125,8 @@ static void *compile_launches(Run *r)
     out(&o,
         "typedef void Hook(int, int64_t, int, int64_t, void **);\n"
         "extern Hook *launch_hook;\nHook *launch_hook;\n"
-        "void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,\n"
-        "                 int64_t shared, void **args)\n{\n    (void)rt;\n"
+        "void parc_launch(ParcRt *rt, int stream, int kernel, int64_t grid, int block,\n"
+        "                 int64_t shared, void **args)\n{\n    (void)rt, (void)stream;\n"
         "    launch_hook(kernel, grid, block, shared, args);\n}\n"
         "extern int64_t launch_block_memory;\nint64_t launch_block_memory;\n"
         "bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared)\n"

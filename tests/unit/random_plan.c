@@ -302,6 +302,7 @@ static void random_often(Unit *u, Rng *r)
 {
     bool sharded = u->strategy != STRATEGY_NO_SHARD;
     u->reduce = sharded && rng_chance(r, 25) ? PER_STEP : PER_MICROBATCH;
+    u->overlap = !rng_chance(r, 25);
     if (!sharded || u->reshard > 0 || !rng_chance(r, 25))
         return;
     u->gather = PER_STEP;

@@ -279,6 +279,7 @@ static Program *make_program(const Case *c, Rng r, bool bounded, Buffers b, int 
     Program *p = ir_program(c->arena, c->diag);
     p->plan.experts = (Experts){0, NEW(p->arena, ExpertItem), bounded};
     p->plan.experts.item->buffer = bounded;
+    p->plan.experts.item->overlap = true;
     p->purpose = bounded && b == IN_ROUNDS ? FOR_ROUNDS : FOR_TRAINING;
     uint32_t data_axes = random_mesh(p, &r, c->options->mesh);
     random_model(p, &r, data_axes);

@@ -249,7 +249,7 @@ _Noreturn static void fail_grid(ParcRt *rt, const char *symbol, int64_t grid,
             symbol, (long long)grid, most);
 }
 
-void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
+void parc_launch(ParcRt *rt, int stream, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args)
 {
     const RtDevice *d = rt->device;
@@ -263,7 +263,7 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
         grant_shared(rt, kernel, shared_bytes);
     CuResult r = d->cu.cuLaunchKernel(
         k->function, columns, rows, 1, (unsigned)block, 1, 1,
-        (unsigned)shared_bytes, d->stream[PARC_COMPUTE], args, NULL);
+        (unsigned)shared_bytes, d->stream[stream], args, NULL);
     if (r != RT_CU_SUCCESS)
         rt_fail(rt,
                 "rank %d: launching '%s' (%lld blocks of %d threads, %lld "
@@ -271,7 +271,7 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                 rt->rank, symbol, (long long)grid, block,
                 (long long)shared_bytes, rt_cuda_where(rt, where),
                 rt_cuda_reason(d, r, why));
-    rt_cuda_queued(rt, PARC_COMPUTE, symbol);
+    rt_cuda_queued(rt, stream, symbol);
 }
 
 /* The number of a kernel for parc_launch. */
@@ -298,6 +298,6 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
     if (grid > INT32_MAX)
         fail_grid(rt, symbol, grid, "2147483647");
     if (grid > 0)
-        parc_launch(rt, kernel_named(rt, symbol), grid, block, shared_bytes,
-                    args);
+        parc_launch(rt, PARC_COMPUTE, kernel_named(rt, symbol), grid, block,
+                    shared_bytes, args);
 }

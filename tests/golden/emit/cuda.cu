@@ -811,7 +811,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 20
+#if PARC_RT_VERSION != 21
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 
@@ -904,34 +904,35 @@ void init_constants(ParcRt *rt);
 
 void k00_cast(ParcRt *rt, parc_bf16 *Net_x_bf16, const float *x)
 {
-    parc_launch(rt, 0, 1, 64, 0, (void *[]){&Net_x_bf16, &x});
+    parc_launch(rt, PARC_COMPUTE, 0, 1, 64, 0, (void *[]){&Net_x_bf16, &x});
 }
 
 void k01_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up_out)
 {
-    parc_launch(rt, 1, 1, 128, 0, (void *[]){&relu, &up_out});
+    parc_launch(rt, PARC_COMPUTE, 1, 1, 128, 0, (void *[]){&relu, &up_out});
 }
 
 void k02_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x,
                     const parc_bf16 *down_out)
 {
-    parc_launch(rt, 2, 1, 64, 0, (void *[]){&add, &x, &down_out});
+    parc_launch(rt, PARC_COMPUTE, 2, 1, 64, 0, (void *[]){&add, &x, &down_out});
 }
 
 void k03_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x)
 {
-    parc_launch(rt, 3, 1, 64, 0, (void *[]){&scale, &x});
+    parc_launch(rt, PARC_COMPUTE, 3, 1, 64, 0, (void *[]){&scale, &x});
 }
 
 void k04_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *d_x, const parc_bf16 *x)
 {
-    parc_launch(rt, 4, 1, 64, 0, (void *[]){&d_x, &x});
+    parc_launch(rt, PARC_COMPUTE, 4, 1, 64, 0, (void *[]){&d_x, &x});
 }
 
 void k05_layers_relu_grad(ParcRt *rt, parc_bf16 *d_up_out,
                           const parc_bf16 *down_x, const parc_bf16 *d_down_x)
 {
-    parc_launch(rt, 5, 1, 128, 0, (void *[]){&d_up_out, &down_x, &d_down_x});
+    parc_launch(rt, PARC_COMPUTE, 5, 1, 128, 0,
+        (void *[]){&d_up_out, &down_x, &d_down_x});
 }
 
 void k06_sgd_layers_down_weight(ParcRt *rt, float *sumsq,
@@ -940,10 +941,10 @@ void k06_sgd_layers_down_weight(ParcRt *rt, float *sumsq,
                                 const float *d_down_weight, const float *lr,
                                 const float *down_weight_2, float *workspace)
 {
-    parc_launch(rt, 6, 2, 512, 0, (void *[]){&down_weight_new,
+    parc_launch(rt, PARC_COMPUTE, 6, 2, 512, 0, (void *[]){&down_weight_new,
         &down_weight_bf16_new, &d_down_weight, &lr, &down_weight_2,
         &workspace});
-    parc_launch(rt, 7, 1, 32, 0, (void *[]){&sumsq, &workspace});
+    parc_launch(rt, PARC_COMPUTE, 7, 1, 32, 0, (void *[]){&sumsq, &workspace});
 }
 
 void k07_sgd_layers_up_weight(ParcRt *rt, float *add, float *up_weight_new,
@@ -952,14 +953,15 @@ void k07_sgd_layers_up_weight(ParcRt *rt, float *add, float *up_weight_new,
                               const float *lr, const float *up_weight_2,
                               float *workspace)
 {
-    parc_launch(rt, 8, 2, 512, 0, (void *[]){&up_weight_new,
+    parc_launch(rt, PARC_COMPUTE, 8, 2, 512, 0, (void *[]){&up_weight_new,
         &up_weight_bf16_new, &d_up_weight, &lr, &up_weight_2, &workspace});
-    parc_launch(rt, 9, 1, 32, 0, (void *[]){&add, &sumsq, &workspace});
+    parc_launch(rt, PARC_COMPUTE, 9, 1, 32, 0,
+        (void *[]){&add, &sumsq, &workspace});
 }
 
 void k08_sqrt(ParcRt *rt, float *grad_norm, const float *add)
 {
-    parc_launch(rt, 10, 1, 32, 0, (void *[]){&grad_norm, &add});
+    parc_launch(rt, PARC_COMPUTE, 10, 1, 32, 0, (void *[]){&grad_norm, &add});
 }
 /* kernels.cu: the kernels of Net, written by parc 0.1.0.
  *

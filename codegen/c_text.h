@@ -1,5 +1,5 @@
 /* c_text.h: makes text of a PDL program valid in emitted C, formats float
- * literals, and names the C types of tensor elements, and streams.
+ * literals, and names the C types of tensor elements and the streams.
  *
  * Any text of a PDL file may end up in a name, a string or a comment of the
  * emitted C: the value "layers.*.wq" becomes the variable layers_wq.

@@ -101,31 +101,27 @@ static const PlanDefaults choice[] = {
     {PER_MICROBATCH, PER_STEP, true},        {PER_MICROBATCH, PER_STEP, false},
     {PER_MICROBATCH, PER_MICROBATCH, true},  {PER_MICROBATCH, PER_MICROBATCH, false}};
 enum { CHOICES = sizeof choice / sizeof *choice };
-/* Overlap costs less than this factor of the memory. */
-static const double MOST_SAVED = 1.25;
 
 static bool is_often(const PlanDefaults *c)
 {
     return c->gather != PER_STEP || c->reduce != PER_STEP;
 }
 
-/* Whether the plan of q, which fits only if it needs less, may need less without overlap: it
- * changes the order of ops around experts, and which kernels run beside the stream `compute`. */
-static bool saves_without_overlap(const Program *q, const Options *o)
+/* Whether the plan of q, which has overlap, may need less without: overlap changes the order
+ * of ops around experts, and which kernels run beside the stream `compute`. */
+static bool saves_without_overlap(const Program *q)
 {
-    if ((double)q->memory->peak > MOST_SAVED * (double)fit_limit(o))
-        return false;
     for_ops(op, q->step)
         if (op->kind == OP_fused && op->stream == STREAM_DATA)
             return true;
     return q->streams > 1 && q->plan.experts.axes;
 }
 
-/* Whether a choice can fit where the earlier ones, of which q is the best, do not. */
-static bool may_fit(const PlanDefaults *c, const Program *q, const Options *o)
+/* Whether a choice may fit where earlier ones, of which q is the latest with overlap, do not. */
+static bool may_fit(const PlanDefaults *c, const Program *q)
 {
     return (!is_often(c) || q->plan.pipeline.axes) &&
-           (c->overlap || saves_without_overlap(q, o));
+           (c->overlap || saves_without_overlap(q));
 }
 
 /* Plans the program with the changes of a trial, and the first choice that fits, or else
@@ -134,9 +130,10 @@ static Program *choose_defaults(const Program *p, PlanSource *from, const Option
                                 const Trial *t, const char **error)
 {
     Program *best = NULL;
+    const Program *overlapping = NULL;
     PlanDefaults defaults = choice[0];
     for (int i = 0; i < CHOICES && (!best || !plan_fits(best, o)); i++) {
-        if (best && !may_fit(&choice[i], best, o))
+        if (best && !may_fit(&choice[i], overlapping))
             continue;
         from->defaults = choice[i];
         Replan *r = replan_new(p->arena, p, from);
@@ -146,6 +143,7 @@ static Program *choose_defaults(const Program *p, PlanSource *from, const Option
         *error = q ? NULL : replan_error(r);
         if (!q)
             return NULL;
+        overlapping = choice[i].overlap ? q : overlapping;
         if (best && q->memory->peak >= best->memory->peak)
             continue;
         best = q;
@@ -173,9 +171,10 @@ static void say_defaults(const Program *p, const Options *o, Diag *d, const Plan
                   option_word(OPTION_unit_reduce, c->reduce),
                   option_word(OPTION_gather, PER_STEP), limit);
     if (!c->overlap)
-        diag_note(d, p->plan.loc, "units and experts that do not say it have %s=false: with "
-                  "%s=true a rank needs more than %s", option_name(OPTION_overlap),
-                  option_name(OPTION_overlap), limit);
+        diag_note(d, p->plan.loc, "%s that do not say it have %s=false: with "
+                  "%s=true a rank needs more than %s",
+                  p->plan.experts.axes ? "units and experts" : "units",
+                  option_name(OPTION_overlap), option_name(OPTION_overlap), limit);
 }
 
 /* Whether a lowered program may have choices. */

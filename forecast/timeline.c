@@ -17,11 +17,12 @@ static void start_work(Clockwork *c, Stream *s, int statement)
     vec_push(c->p->arena, &c->log.span, ((Span){s->number, statement, c->now, c->now}));
 }
 
-/* Whether the work cannot begin because a matmul keeps all multiprocessors. */
+/* Whether the work of another stream cannot begin because a matmul keeps all
+ * multiprocessors. */
 static bool is_kept_out(const Clockwork *c, const Work *w)
 {
     const Stream *compute = &c->stream[STREAM_COMPUTE];
-    return w->blocks > 0 && compute->runs >= 0 && c->work[compute->runs].persistent;
+    return (w->blocks > 0 || w->class == WORK_KERNEL) && compute->runs >= 0 && c->work[compute->runs].persistent;
 }
 
 /* Whether the stream may go on after a wait. */

@@ -102,6 +102,11 @@ bool program_trains(const Program *p)
     return p->purpose == FOR_TRAINING || p->purpose == FOR_ROUNDS;
 }
 
+const char *count_name(const Program *p, const char *name)
+{
+    return p->purpose == FOR_OUTPUTS ? arena_printf(p->arena, ".%s", name) : name;
+}
+
 Value *program_output(const Program *p, const char *name)
 {
     for (const Op *op = p->step->first; op; op = op->next)

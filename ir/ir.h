@@ -300,6 +300,9 @@ Value *update_old(const Op *update, int i);
 /* The index of the first state among the operands of an `update`. */
 int update_first_state(const Op *update);
 
+/* The name of the op `output` of a number that a program counts beside its results: "dropped";
+ * ".dropped" in a program for outputs, whose other names are users'. */
+const char *count_name(const Program *p, const char *name);
 /* The operand of the op `output` with the name; NULL: there is none. */
 Value *program_output(const Program *p, const char *name);
 

@@ -30,7 +30,8 @@ int unit_prefetch_of(const Program *p, const char *name, int otherwise);
  * (reshard=false); once for all microbatches (gather=step). */
 bool unit_stays_gathered(const Program *p, const char *name);
 bool unit_gathers_per_step(const Program *p, const char *name);
-/* Whether what its gradients are reduced to may wait while other ops compute (overlap). */
+/* Whether kernels that read its reduced gradients run on the stream of the reductions
+ * (overlap). */
 bool unit_overlaps(const Program *p, const char *name);
 
 /* The unit's name in plan and messages: the module path of the instance

@@ -5,11 +5,15 @@
  *     ag2   data    after: w1.weight.bf16; prefetched 1 iteration ahead
  *                   first issued before tok_embeddings
  *                   before: rsqrt
+ *     rs9   data    after: d_w1.weight
+ *                   then: k07_cast_grad
  *
  * For every collective and transfer: its stream, the values that it waits for,
  * its prefetch distance in iterations of its loop, where it is issued if that
- * is outside of the loop, and the first consumers, which wait for it.
+ * is outside of the loop, the first consumers, which wait for it, and the kernels that
+ * follow it on its stream (schedule_streams.c).
  */
+#include "ir/analysis/alias.h"
 #include "ir/analysis/statement.h"
 #include "ir/plan/pipeline.h"
 #include "ir/units.h"
@@ -145,6 +149,35 @@ static void line(Out *o, const Program *p, const Op *op, const char *label)
         out_line(o, "  %-13s before: %s", "", s.before);
 }
 
+static bool reads_result(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (value_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+/* The kernels on the collective's stream that read its results: some of them, and how many. */
+static void followers(Out *o, const Program *p, const Op *collective)
+{
+    enum { MOST = 2 };
+    int nstatements, n = 0;
+    if (collective->stream == STREAM_COMPUTE)
+        return;
+    const Statement *w = statements_of(p, &nstatements);
+    const char *text = "";
+    for (int i = 0; i < nstatements; i++) {
+        if (w[i].op->kind != OP_fused || w[i].op->stream != collective->stream ||
+            !reads_result(w[i].op, collective))
+            continue;
+        if (n++ < MOST)
+            text = arena_printf(p->arena, "%s%s%s", text, *text ? ", " : "", w[i].id);
+    }
+    if (n)
+        out_line(o, "  %-13s then: %s%s", "", text,
+                 n > MOST ? arena_printf(p->arena, " and %d more", n - MOST) : "");
+}
+
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
 {
     int ntransfers;
@@ -156,8 +189,10 @@ void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
         if (i != STREAM_HOST || ntransfers)
             out(o, "%s %s", i ? "," : "", stream_name(i));
     out(o, " (%d events)\n", program_event_slots(p));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         line(o, p, c[i].op, c[i].label);
+        followers(o, p, c[i].op);
+    }
     for (int i = 0; i < ntransfers; i++)
         line(o, p, x[i].op, x[i].label);
 }

@@ -233,8 +233,8 @@ static const char *stream_cell(const Emitter *e, const CollectiveInfo *c)
 {
     (void)e;
     const Op *loop = op_loop(c->op);
-    return c_stream_name(op_transfers(c->op) && loop && loop->staged ? STREAM_TRANSFER
-                                                              : c->op->stream);
+    bool staged = op_transfers(c->op) && loop && loop->staged;
+    return c_stream_name(staged ? STREAM_TRANSFER : c->op->stream);
 }
 
 /* The runtime creates a communicator for each set of axes. */
@@ -307,6 +307,8 @@ static void kernel_rows(Emitter *e)
 /* The offset of a scalar of the step by name; "-1" if the step has none. */
 static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
 {
+    if (kind == OP_output)
+        name = count_name(e->p, name);
     for (const Op *op = e->p->step->first; op; op = op->next)
         if (op->kind == kind && !strcmp(attr_name(op), name))
             return value_offset(e, kind == OP_output ? op->arg[0]

@@ -2,12 +2,13 @@
  * earlier program, so that the emitted program has each kernel once.
  *
  * Two fused ops have the same kernel if their bodies have the same ops, with
- * the same attributes, on values of the same types, in the same order, if they
- * have the same stream, and their operands are aligned alike. The names of values and the lines of the
- * model do not matter. Ops are compared by a text, their signature:
+ * the same attributes, on values of the same types, in the same order, if their
+ * operands are aligned alike, and if they run on the same stream. The names of
+ * values and the lines of the model do not matter. Ops are compared by a text,
+ * their signature:
  *
  *   fused op    %y = fused{name="silu"} %x : f32[8/dp, 16] { … sigmoid, mul }
- *   signature   0: f32[8/dp, 16] 0 | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
+ *   signature   0 16 f32[8/dp, 16] | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
  */
 #include "codegen/kernel/kernel.h"
 

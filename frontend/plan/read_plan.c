@@ -110,9 +110,13 @@ static void read_unit(Lower *l, const Clause *clause, const Item *item, Unit *u)
     if (!given.at[OPTION_unit_overlap])
         u->overlap = l->options->defaults.overlap;
     check_often(l, u, given.at[OPTION_gather], given.at[OPTION_unit_reduce]);
+    const Arg *overlap = given.at[OPTION_unit_overlap];
     if (prefetch && u->strategy == STRATEGY_NO_SHARD)
         diag_error(l->diag, prefetch->name_loc, "no_shard does not gather "
                    "parameters: remove '%s'", prefetch->name);
+    if (overlap && u->strategy == STRATEGY_NO_SHARD)
+        diag_error(l->diag, overlap->name_loc, "'%s' orders the reductions of shards: with "
+                   "no_shard remove it", overlap->name);
     if (item->min_params)
         option_read(l, &option_rows[OPTION_min_params], item->min_params, u);
 }

@@ -28,7 +28,7 @@ Value *step_sum(Program *p, Value *const *v, int n, const char *name)
         Value *one = sum_of_loops(p, v[i]);
         all = all ? ir_binary(&b, OP_add, all, one) : one;
     }
-    Attr attr[MAX_ATTRS] = {{.s = name}};
+    Attr attr[MAX_ATTRS] = {{.s = count_name(p, name)}};
     ir_op(&b, OP_output, 1, &all, attr, NULL);
     return all;
 }

@@ -39,27 +39,37 @@ static bool is_pointwise(const Op *op)
     return true;
 }
 
-/* Whether v is made on the stream `data`, by a reduction or from what one has reduced. */
+/* Whether v holds gradients that the stream `data` has reduced, or what a kernel on it has made
+ * of them: not where the plan has overlap=false for their unit. A reduction may have several
+ * parts (split_collectives, hybrid_shard), of which only the first names the unit. */
 static bool is_reduced(const Program *p, const Value *v)
 {
-    const Op *def = v->def;
-    if (def->stream != STREAM_DATA)
+    const Op *def = value_root((Value *)v)->def;
+    if (!def || def->stream != STREAM_DATA)
         return false;
-    if (def->kind == OP_reduce_scatter)
-        return unit_overlaps(p, attr_unit(def));
-    return def->kind == OP_all_reduce || def->kind == OP_fused;
+    if (def->kind == OP_fused)
+        return true;
+    if (def->why.origin != ORIGIN_GRADIENT)
+        return false;
+    const char *unit = def->kind == OP_reduce_scatter ? attr_unit(def) : NULL;
+    if (unit && *unit)
+        return unit_overlaps(p, unit);
+    const Value *of = def->arg[v->index];
+    const Op *first = value_root((Value *)of)->def;
+    return !first || first->stream != STREAM_DATA || is_reduced(p, of);
 }
 
-/* A loop of the backward pass over layers: not one over microbatches, during which memory
- * would stay reserved for the gradients of each unit outside of loops over layers. */
+/* Only loops over layers: in one over microbatches, the gradients of units outside of such
+ * loops would keep their memory for all of it. */
 static bool is_in_layers(const Op *op)
 {
     const Op *loop = op->region->owner;
-    return loop && loop->kind == OP_loop && loop->phase == PH_BACKWARD;
+    return loop && loop->kind == OP_loop &&
+           (loop->phase == PH_BACKWARD || loop->phase == PH_WEIGHTS);
 }
 
-/* Whether a kernel reads what an iteration over layers has reduced on the stream `data`, and
- * nothing else that it computes. The streams of earlier ops are known. */
+/* Whether a kernel reads gradients that an iteration over layers has reduced, and no other
+ * value of the iteration. The streams of earlier ops are known. */
 static bool follows_reduction(const Program *p, const Op *op)
 {
     bool follows = false;

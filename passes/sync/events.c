@@ -120,6 +120,19 @@ static bool is_for_other_iteration(const Synced *s)
            early_attr(s, ATTR_iteration) >= 0;
 }
 
+/* The largest prefetch distance, in iterations, of the statements that record the event of
+ * `by`; -1: none has one. */
+static int64_t distance_of(const EventFinder *f, const Synced *by)
+{
+    int64_t most = early_attr(by, ATTR_distance);
+    for (int i = 0; i < f->nsynced && is_for_other_iteration(by); i++) {
+        int64_t distance = early_attr(&f->synced[i], ATTR_distance);
+        if (f->synced[i].event == by->event && distance > most)
+            most = distance;
+    }
+    return most;
+}
+
 static Event *event_of(EventFinder *f, Synced *by)
 {
     if (by->event < 0) {
@@ -137,7 +150,7 @@ static Event *event_of(EventFinder *f, Synced *by)
     Event *e = &f->event[by->event];
     /* The gather for a later iteration is issued before the wait for this
      * iteration's, except in the last iterations. */
-    int64_t distance = early_attr(by, ATTR_distance);
+    int64_t distance = distance_of(f, by);
     if (distance > 0 && by->stream != STREAM_COMPUTE && e->slots < distance + 1)
         e->slots = (int)distance + 1;
     return e;

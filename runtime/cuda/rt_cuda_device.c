@@ -225,8 +225,8 @@ static void take_arena(ParcRt *rt)
 
 /* ---- streams and events -------------------------------------------------- */
 
-/* Collectives have higher priority than kernels: other work waits for them,
- * and they need few multiprocessors. */
+/* Collectives, and the short kernels on their streams, have higher priority than the stream
+ * of computation: other work waits for them, and collectives need few multiprocessors. */
 static void make_streams(ParcRt *rt)
 {
     RtDevice *d = rt->device;

@@ -309,8 +309,10 @@ check "--search limits them" notes "of 2 tried" "$work/mixtral.pdl" --plan auto 
 sed '/^plan /,/^}/d' examples/mixtral.pdl >"$work/again.pdl"
 printf 'plan again(dp, tp) {\n fully_shard dp { layers.* }\n checkpoint { layers.* }\n}\n' \
     >>"$work/again.pdl"
-check "parc recomputes too where only the file's plan fits" notes "is checkpoint {" \
+check "parc makes its plan fit where only the file's does" notes \
+    "is tensor and sequence parallelism with FSDP, experts over tp, -D accumulate=2:" \
     "$work/again.pdl" --plan auto --mesh 16x8 -D batch=256 --machine h100-sxm --device-memory 80G
+check "it tried to recompute, too" says "checkpoint { layers.*: every=2 }: 5"
 cat >"$work/raw.pdl" <<'END'
 model M(dim=16, experts=8) {
     param up[experts, dim, 24] = normal(0.2)

@@ -79,6 +79,20 @@ free() {
 }
 check "the free memory is printed" free
 
+# Where a plan fits only if gradients are not accumulated beside the next layer, they are not.
+sizes="-D batch=1024 -D seq=64 -D accumulate=2 -D dim=8192 -D n_heads=64 -D n_kv_heads=64
+    -D hidden=28672"
+without_overlap() { # without_overlap LIMIT OVERLAP
+    limit=$1
+    plan examples/llama.pdl --mesh 512x1 --emit json="$work/json" 2>"$work/message" &&
+        jq -e "all(.settings.fully_shard[]; .overlap == $2)" "$work/json"
+}
+target=cuda
+check "a plan with overlap" without_overlap 13G true
+check "a plan that fits only without" without_overlap 9300M false
+check "a note says why" grep -q "note: units that do not say it have overlap=false" \
+    "$work/message"
+
 # Shards instead of replicas; with less memory also chunks or recomputation.
 sizes=$transformer_sizes
 row cpu transformer no_shard 2 5200K "strategy=full_shard for every unit: "

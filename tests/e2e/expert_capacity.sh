@@ -31,6 +31,19 @@ evaluated() { # evaluated PROGRAM
         grep -q "experts dropped .* per batch" "$work/eval.err"
 }
 check "an evaluation reports dropped choices" evaluated peer
+# Predictions too, whose results may have any names. The data are those of the first step.
+sed 's/return cross_entropy(out(h), labels) + total + aux/dropped = out(h)\
+        return cross_entropy(dropped, labels) + total + aux, dropped/' $model >"$work/named.pdl"
+predicted() { # predicted OPTIONS…
+    "$PARC" "$work/named.pdl" --target cpu --threads 1 --plan one "$@" -o "$work/named" &&
+        "$work/named" --seed 1 --data "$spec" --predict "$work/logits" 2>"$work/named.err"
+    cat "$work/named.err"
+}
+check "an output with the name of the number" predicted -D capacity=1.0
+check "a prediction reports dropped choices" grep -q "experts dropped .* per batch" \
+    "$work/named.err"
+check "an output with the name, without a capacity" predicted
+check "nothing is dropped" sh -c "! grep dropped '$work/named.err'"
 drops() { # drops NAME PLAN MESH [OPTIONS…]: as one rank
     agrees one "$@" -D capacity=1.0 && same_drops "$work/$1.log" "$work/one.log"
 }

@@ -107,16 +107,21 @@ check "recompute=elementwise" faster "$(step 8x8 -D recompute=elementwise)" \
 check "recompute=fused on one GPU" faster \
     "$(step 1x1 -D batch=4 -D recompute=fused)" "$(step 1x1 -D batch=4)"
 # Gradients of a layer are converted and accumulated while the next layer computes.
-sed 's/layers\.\*, \[norm/layers.*: overlap=false, [norm/' examples/llama.pdl >"$work/apart.pdl"
-overlapped() { # overlapped OPTIONS…: the step is at least 3% faster with overlap
+overlapped() { # overlapped PREFETCH OPTIONS…: the step is at least 3% faster with overlap
+    for overlap in true false; do
+        sed "s/layers\.\*, \[norm/layers.*: prefetch=$1, overlap=$overlap, [norm/" \
+            examples/llama.pdl >"$work/overlap_$overlap.pdl"
+    done
+    shift
     set -- --mesh 64x1 --node-size 8 -D batch=256 --machine h100-sxm "$@" --emit json
-    "$PARC" examples/llama.pdl "$@" >"$work/beside.json" &&
-        "$PARC" "$work/apart.pdl" "$@" >"$work/apart.json" &&
+    "$PARC" "$work/overlap_true.pdl" "$@" >"$work/beside.json" &&
+        "$PARC" "$work/overlap_false.pdl" "$@" >"$work/apart.json" &&
         jq -es '(.[0].time.step_seconds | debug) < 0.97 * (.[1].time.step_seconds | debug)' \
             "$work/beside.json" "$work/apart.json"
 }
-check "gradients are converted beside other layers" overlapped -D reduce=bf16
-check "gradients are accumulated beside other layers" overlapped -D accumulate=2
+check "gradients are converted beside other layers" overlapped 1 -D reduce=bf16
+check "gradients are accumulated beside other layers" overlapped 1 -D accumulate=2
+check "and with a prefetch distance of three" overlapped 3 -D accumulate=2
 # The Llama 1B of tests/gpu/cases, with as many sequences as a GPU has memory for.
 one_gpu() {
     "$PARC" examples/llama.pdl --mesh 1x1 -D vocab=128256 -D dim=2048 -D n_layers=16 \
@@ -203,7 +208,7 @@ check "a rank with less memory" tight "$@"
 check "the plan says that exchanges overlap nothing" jq -e \
     '.settings.expert_parallel == [{axes: "ep", paths: ["layers.*.moe"],
         dispatch: "all_to_all", buffer: 1.5, overlap: false}]' "$work/tight.json"
-check "a note says why" grep -q "units and experts that do not say it have overlap=false" "$work/err"
+check "a note says why" grep -q "units and experts that do not say it have overlap=false: with" "$work/err"
 check "it needs less memory" test "$(peak tight)" -lt "$(peak wide)"
 check "it is slower" slower
 

@@ -255,7 +255,11 @@ check "gathers and reductions once per step" fits step step step-step 0
 check "only gathers once per step" fits step microbatch step-step 4096
 check "a note says why" grep -q "have gather=step and reduce=microbatch: with 'step' \
 for both a rank needs more than" "$work/err"
-check "none once per step" fits microbatch microbatch step-microbatch 4096
+sed '/gather=/s/reduce=[a-z]*/&, overlap=false/g' "$work/step-microbatch.pdl" >"$work/apart.pdl"
+plan3 "$work/apart.pdl" | head -n 1 >"$work/apart"
+check "only gathers, and no overlap" fits step microbatch step-microbatch 4096
+check "the note says so" grep -q "have overlap=false" "$work/err"
+check "none once per step" fits microbatch microbatch apart 4096
 # Of plans whose memory is not in this order, the first that fits.
 small="-D dim=256 -D hidden=256 -D vocab=32000 -D n_layers=24 -D seq=2048 -D batch=128"
 sparing() { # sparing MODEL: with a schedule and recomputation that spare memory

@@ -261,6 +261,8 @@ void parc_launch(ParcRt *rt, int stream, int kernel, int64_t grid, int block,
         fail_grid(rt, symbol, grid, "2^46");
     if (shared_bytes > k->shared_bytes)
         grant_shared(rt, kernel, shared_bytes);
+    if (stream != PARC_COMPUTE)
+        rt_cuda_progress_settle(rt, stream);
     CuResult r = d->cu.cuLaunchKernel(
         k->function, columns, rows, 1, (unsigned)block, 1, 1,
         (unsigned)shared_bytes, d->stream[stream], args, NULL);

@@ -76,6 +76,8 @@ static void emit_fused(Emitter *e, const Op *op)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
     if (op->workspace >= 0)
         call = arena_printf(a, "%s, %s", call, workspace_variable(e, op));
+    if (op->stream != STREAM_COMPUTE)
+        out_line(e->o, "/* on %s, see launch.c */", c_stream_name(op->stream));
     out_code(e->o, "%s);", call);
 }
 

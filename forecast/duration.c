@@ -8,6 +8,7 @@
 #include "codegen/attention_call.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "forecast/rates.h"
+#include "ir/analysis/copy_engine.h"
 #include "runtime/cuda/core/rt_collective_blocks.h"
 #include "runtime/cuda/core/rt_experts_plan.h"
 
@@ -348,6 +349,8 @@ static void collective_work(const Program *p, const Machine *m, const Collective
         w->blocks = machine_value(m, node_blocks);
         w->spread = nodes > 1 ? machine_spread(m, node_nic) : machine_spread(m, node_link);
     }
+    if (nodes == 1 && op_uses_copy_engines(p, c->op))
+        w->blocks = 0;
     bool gathers = shift || strcmp(c->kind, "all_gather") == 0; /* copies, sums nothing */
     double moved = received * (gathers ? machine_value(m, contention_gather)
                                        : machine_value(m, contention_reduce));

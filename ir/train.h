@@ -80,6 +80,7 @@ typedef struct Train {
                           * accumulation */
     int64_t async_tp;    /* pieces of a microbatch; 0 and 1: it is not cut */
     bool bare_matmuls;   /* matmuls have no epilogues */
+    bool copy_engines;   /* gather inside a node, in place of multiprocessors */
     bool deterministic;  /* every run computes the same bits; otherwise the
                           * target may use kernels whose results vary */
     Recompute recompute;

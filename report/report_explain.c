@@ -14,6 +14,7 @@
 #include "ir/plan/pipeline.h"
 #include "ir/units.h"
 #include "ir/analysis/alias.h"
+#include "ir/analysis/copy_engine.h"
 
 #include <string.h>
 
@@ -84,6 +85,8 @@ static void explain_collective(Out *o, const Program *p,
     explain_stages(o, p, op);
     if (c->in_place)
         out_line(o, "in place: the ranks share the memory, no data is copied");
+    if (op_uses_copy_engines(p, op))
+        out_line(o, "copy engines execute it, and take no multiprocessors from other statements");
     for (int i = 0; i < op->nargs; i++)
         out_line(o, "  %%%s : %s -> %s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),

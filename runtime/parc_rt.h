@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 21
+#define PARC_RT_VERSION 22
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -350,6 +350,7 @@ typedef struct ParcModel {
                                         exclusively while it is in flight; NULL:
                                         no collective has one */
     int nevents;               /* number of events: parc_record, parc_wait */
+    uint32_t copy_engines;     /* the axes, inside a node, over which they gather */
     bool deterministic;        /* every run computes the same bits */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);

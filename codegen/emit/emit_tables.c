@@ -2,6 +2,7 @@
  * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
  * refers to all of them. emit_statements.c emits the table of statements. */
 #include "codegen/emit/emitter.h"
+#include "ir/analysis/copy_engine.h"
 #include "base/bug.h"
 #include "base/hash.h"
 #include "base/version.h"
@@ -438,6 +439,8 @@ static void model_row(Emitter *e, const char *plan_text)
     shared_rows(e);
     if (e->memory->host)
         out_line(o, ".host_bytes = HOST_BYTES,");
+    if (e->cuda && copy_engine_axes(e->p))
+        out_line(o, ".copy_engines = %s,", axes_expression(e, copy_engine_axes(e->p)));
     if (e->cuda && t->deterministic)
         out_line(o, ".deterministic = true,");
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,

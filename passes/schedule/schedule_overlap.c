@@ -17,7 +17,7 @@
  *           a part of a layer only.
  *
  *   concurrent   matmuls between such a collective and its reader leave
- *           multiprocessors to it. Kernels of matmuls keep those that they
+ *           multiprocessors to it, unless copy engines execute it. Kernels of matmuls keep those that they
  *           have to their end: else a collective would begin after the
  *           matmul that should run at the same time
  *
@@ -30,6 +30,7 @@
  *          %dw2 = einsum %dx.9, %mul … concurrent   while dx.17 is reduced
  *          %dh = fused{…} %dx.17 …
  */
+#include "ir/analysis/copy_engine.h"
 #include "ir/analysis/flops.h"
 #include "passes/schedule/issue.h"
 
@@ -191,6 +192,8 @@ double schedule_cost(const Program *p, const Op *op)
 static void leave_multiprocessors(const Program *p, const Op *collective)
 {
     double whole = schedule_cost(p, collective), left = whole;
+    if (op_uses_copy_engines(p, collective))
+        return;
     for (Op *op = collective->next; op && !issue_reads(op, collective); op = op->next) {
         if (op_is_einsum(op->kind) && left > 0)
             op->concurrent |= rank_flops(p, op) / 3 <= whole;

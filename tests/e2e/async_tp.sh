@@ -57,6 +57,23 @@ on_cuda() { # on_cuda KIND
         same_curve "$work/cuda.log" "$work/llama-2x2-f32-1.log" 1e-5
 }
 check "on CUDA the losses are the same" on_cuda "$(few_or_all fast checked)"
+# Copy engines gather inside a node: NCCL gets the policy for the communicators of ranks there.
+copies() { # copies NODE COMMUNICATORS: of the four ranks together
+    calls=$work/calls
+    rm -rf "$work/copies" "$calls"
+    # shellcheck disable=SC2086
+    cuda_tree "$work/copies" examples/llama.pdl --mesh 2x2 $llama_sizes --node-size "$1" \
+        -D async_tp=2 -D copy_engines=true &&
+        STANDIN_NCCL_CALLS=$calls cuda_run "$work/copies" fast late --steps 6 \
+            --data "bytes:$text" --seed 1 --log "$work/copies.log" &&
+        same_curve "$work/copies.log" "$work/llama-2x2-f32-1.log" 1e-5 || return
+    sort "$calls" | uniq -c | grep -E 'blocks|policy'
+    [ "$(grep -c '^policy 2$' "$calls")" = "$2" ]
+}
+check "copy engines on one node" copies 4 12
+check "copy engines on two nodes: only over tp" copies 2 4
+check "--explain says so" sh -c "'$PARC' examples/llama.pdl --mesh 2x2 --node-size 2 \
+    -D copy_engines=true --explain ag3 | grep 'copy engines execute it'"
 faster() { # the step of a Llama of 7B on 8x8, because its collectives overlap
     for n in 1 2; do
         "$PARC" examples/llama.pdl --mesh 8x8 --machine h100-sxm -D recompute=fused \

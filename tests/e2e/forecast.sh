@@ -131,6 +131,17 @@ one_gpu() {
         jq -e '.time.mfu | debug | . >= 0.56' "$work/one.json"
 }
 check "Llama 1B on one GPU takes 56% of its peak" one_gpu
+# Llama 3 70B, with copy engines that gather inside nodes.
+large() {
+    "$PARC" examples/llama.pdl --mesh 8x8 --node-size 8 -D vocab=128256 -D dim=8192 \
+        -D n_layers=80 -D n_heads=64 -D n_kv_heads=8 -D hidden=28672 -D rope_theta=500000.0 \
+        -D batch=64 -D seq=4096 -D recompute=fused -D async_tp=4 -D copy_engines="$1" \
+        --machine h100-sxm --emit json="$work/large-$1.json" && jq .time.mfu "$work/large-$1.json"
+}
+check "70B on 8x8 with gathers by kernels" large false
+check "70B on 8x8 takes 53% of its peak with copy engines" large true
+check "it does" jq -en --slurpfile a "$work/large-false.json" --slurpfile b "$work/large-true.json" \
+    '$b[0].time.mfu >= 0.53 and $b[0].time.mfu > 1.02 * $a[0].time.mfu'
 waited() { # waited JQ: of a collective over tp, with an overlapping matmul
     "$PARC" examples/llama.pdl --mesh 8x8 --machine h100-sxm -D recompute=fused \
         --emit json="$work/overlap" && jq -e "[.time.statements[] |

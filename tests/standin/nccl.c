@@ -28,6 +28,7 @@
  */
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,16 +197,25 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     return SUCCESS;
 }
 
+/* The fields after `shares` are those of NCCL 2.28. */
+static int policy_of(const Config *config)
+{
+    bool has = config && config->version >= 22800 && config->size >= sizeof *config;
+    return has ? config->policy : INT_MIN;
+}
+
 static void note_config(const Config *config)
 {
     note("blocks", config ? config->most_blocks : INT_MIN);
+    if (policy_of(config) != INT_MIN)
+        note("policy", policy_of(config));
 }
 
 /* Stricter than the library: a bound on the number of blocks must be valid. */
 static bool is_bounded(const Config *config)
 {
     enum { LEAST = 1, MOST = 64 };
-    if (!config || config->size < sizeof *config)
+    if (!config || config->size < offsetof(Config, network))
         return true;
     if (config->magic != 0xcafebeef)
         return false;

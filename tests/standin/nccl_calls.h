@@ -22,6 +22,10 @@ typedef struct Config {
     size_t size;
     unsigned int magic, version;
     int blocking, cluster, least_blocks, most_blocks;
+    const char *network;
+    int shares, traffic;
+    const char *name;
+    int switches, policy;
 } Config;
 
 typedef struct Comm Comm;

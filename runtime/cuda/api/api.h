@@ -98,6 +98,9 @@ typedef struct NcclConfig {
     int blocking, cluster, least_blocks, most_blocks;
     const char *network;
     int shares;
+    int traffic; /* here and below: of NCCL 2.28 */
+    const char *name;
+    int switches, policy;
 } NcclConfig;
 typedef struct NcclId {
     char data[128];
@@ -205,6 +208,8 @@ enum {
     RT_NCCL_WINDOW_SYMMETRIC = 1,
     RT_NCCL_CONFIG_MAGIC = (int)0xcafebeef,
     RT_NCCL_CONFIG_MOST_BLOCKS = 28, /* offset of NcclConfig.most_blocks */
+    RT_NCCL_CONFIG_POLICY = 60,
+    RT_NCCL_POLICY_ZERO = 2, /* copy engines in place of multiprocessors */
 };
 
 #ifndef PARC_CUDA_TYPES
@@ -212,7 +217,8 @@ _Static_assert(sizeof(CuCopy2D) == RT_CU_COPY_2D_BYTES &&
                    offsetof(CuCopy2D, to) == RT_CU_COPY_2D_TO &&
                    sizeof(NcclId) == RT_NCCL_ID_BYTES &&
                    offsetof(NcclConfig, most_blocks) ==
-                       RT_NCCL_CONFIG_MOST_BLOCKS,
+                       RT_NCCL_CONFIG_MOST_BLOCKS &&
+                   offsetof(NcclConfig, policy) == RT_NCCL_CONFIG_POLICY,
                "structs of the driver's and NCCL's ABI");
 _Static_assert(sizeof(BlasAlgorithm) == RT_BLAS_ALGORITHM_BYTES &&
                    sizeof(BlasCandidate) == RT_BLAS_CANDIDATE_BYTES &&
@@ -224,6 +230,8 @@ _Static_assert(sizeof(BlasAlgorithm) == RT_BLAS_ALGORITHM_BYTES &&
 
 /* The oldest NCCL that can split a communicator. */
 enum { RT_NCCL_LEAST_VERSION = 21803 };
+/* The oldest NCCL whose copy engines gather. */
+enum { RT_NCCL_COPYING_VERSION = 22800 };
 /* The oldest driver that has all calls of the runtime: CUDA 12.0. */
 enum { RT_CU_LEAST_DRIVER = 12000 };
 

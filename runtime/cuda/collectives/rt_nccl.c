@@ -56,6 +56,7 @@ static void open_library(ParcRt *rt)
         forbid_switch_sums();
     rt_cuda_require(rt, &rt_cuda_nccl_library, &c->call);
     NCCL(rt, RT_AT_START, ncclGetVersion(&version));
+    c->version = version;
     if (version < RT_NCCL_LEAST_VERSION)
         rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
                     "%d.%d.%d or newer: install a newer NCCL",
@@ -63,22 +64,33 @@ static void open_library(ParcRt *rt)
                 RT_NCCL_LEAST_VERSION / 10000,
                 RT_NCCL_LEAST_VERSION / 100 % 100,
                 RT_NCCL_LEAST_VERSION % 100);
+    if (rt->rank == 0 && rt->model->copy_engines && version < RT_NCCL_COPYING_VERSION)
+        rt_say("note: copy_engines has no effect: NCCL is of version %d.%d.%d, and %d.%d or newer "
+               "gathers by copy engines",
+               version / 10000, version / 100 % 100, version % 100,
+               RT_NCCL_COPYING_VERSION / 10000, RT_NCCL_COPYING_VERSION / 100 % 100);
 }
 
 /* Limits the blocks of a collective, so that those of two streams fit on the
- * device. */
-static NcclConfig config_of(const ParcRt *rt)
+ * device. Copy engines gather if the model says so: NCCL does it only inside a node, and only
+ * for windows. A library reads the fields of the version. */
+static NcclConfig config_of(const ParcRt *rt, uint32_t axes)
 {
     enum { UNDEFINED = INT_MIN };
+    bool copies = !(axes & ~rt->model->copy_engines) &&
+                  rt->device->comms->version >= RT_NCCL_COPYING_VERSION;
     return (NcclConfig){
-        .size = sizeof(NcclConfig),
+        .size = copies ? sizeof(NcclConfig) : offsetof(NcclConfig, traffic),
         .magic = (unsigned)RT_NCCL_CONFIG_MAGIC,
-        .version = RT_NCCL_LEAST_VERSION,
+        .version = copies ? RT_NCCL_COPYING_VERSION : RT_NCCL_LEAST_VERSION,
         .blocking = UNDEFINED,
         .cluster = UNDEFINED,
         .least_blocks = UNDEFINED,
         .most_blocks = rt_collective_blocks(rt->device->sms),
-        .shares = UNDEFINED};
+        .shares = UNDEFINED,
+        .traffic = UNDEFINED,
+        .switches = UNDEFINED,
+        .policy = copies ? RT_NCCL_POLICY_ZERO : UNDEFINED};
 }
 
 /* Creates the communicator of all ranks. */
@@ -90,7 +102,7 @@ static void join_world(ParcRt *rt)
     if (rt->rank == 0)
         NCCL(rt, RT_AT_START, ncclGetUniqueId(&id));
     rt_share(rt, RT_AT_START, &id, sizeof id);
-    NcclConfig config = config_of(rt);
+    NcclConfig config = config_of(rt, (1u << rt->model->naxes) - 1);
     NCCL(rt, RT_AT_START, ncclCommInitRankConfig(&c->world, rt->nranks, id,
                                                  rt->rank, &config));
 }
@@ -105,13 +117,14 @@ static bool is_world(const ParcRt *rt, const RtGroup *g)
 }
 
 /* The first rank of a group is the group's color. */
-static NcclComm split_comm(ParcRt *rt, const RtGroup *g, bool world_is_used)
+static NcclComm split_comm(ParcRt *rt, uint32_t axes, bool world_is_used)
 {
     CudaComms *c = rt->device->comms;
+    const RtGroup *g = &rt->group[axes];
     NcclComm comm = NULL;
     if (is_world(rt, g) && !world_is_used)
         return c->world;
-    NcclConfig config = config_of(rt);
+    NcclConfig config = config_of(rt, axes);
     NCCL(rt, RT_AT_START,
          ncclCommSplit(c->world, g->member[0], g->index, &comm, &config));
     return comm;
@@ -135,7 +148,7 @@ static void add_comm(ParcRt *rt, uint32_t axes, int stream)
         return;
     for (int i = 0; i < c->n; i++)
         world_is_used |= c->at[i].comm == c->world;
-    NcclComm comm = split_comm(rt, &rt->group[axes], world_is_used);
+    NcclComm comm = split_comm(rt, axes, world_is_used);
     c->at[c->n++] = (CudaComm){.axes = axes, .stream = stream, .comm = comm};
 }
 

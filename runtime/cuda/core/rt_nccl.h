@@ -46,6 +46,7 @@ typedef struct CudaComms {
     int n;
     NcclComm world; /* parent of the others; may be one of them */
     CudaProgress progress;
+    int version;
     int nwindows;
     bool owns_arena; /* ncclMemAlloc has allocated it */
 } CudaComms;

@@ -322,7 +322,7 @@ static const ParcModel model = {
     .batch = 24, .seq = 1,
     .flops = 14401, .executed_flops = 14401,
     .optimizer = "SGD", .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
-    .options = "batch seq precision optimizer reduce loss_scale ema schedule warmup head_chunk async_tp recompute epilogues accumulate deterministic optimizer.momentum optimizer.nesterov optimizer.betas optimizer.eps optimizer.weight_decay optimizer.ns_coefficients optimizer.ns_steps optimizer.adjust_lr_fn optimizer.adamw_eps optimizer.beta2_decay optimizer.eps1 optimizer.eps2 optimizer.clip_threshold optimizer.no_decay optimizer.groups schedule.after schedule.rates schedule.shape",
+    .options = "batch seq precision optimizer reduce loss_scale ema schedule warmup head_chunk async_tp recompute epilogues accumulate copy_engines deterministic optimizer.momentum optimizer.nesterov optimizer.betas optimizer.eps optimizer.weight_decay optimizer.ns_coefficients optimizer.ns_steps optimizer.adjust_lr_fn optimizer.adamw_eps optimizer.beta2_decay optimizer.eps1 optimizer.eps2 optimizer.clip_threshold optimizer.no_decay optimizer.groups schedule.after schedule.rates schedule.shape",
     .at = {.loss = AT_scale, .grad_norm = AT_sumsq, .overflow = -1,
            .dropped = -1, .dropped_256 = -1, .lr = AT_lr,
            .bias1 = AT_bias1, .bias2 = AT_bias2, .clip = -1,
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 21
+#if PARC_RT_VERSION != 22
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

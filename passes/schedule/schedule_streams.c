@@ -42,9 +42,10 @@ static bool is_pointwise(const Op *op)
 /* Whether v holds gradients that the stream `data` has reduced, or what a kernel on it has made
  * of them: not where the plan has overlap=false for their unit. A reduction may have several
  * parts (split_collectives, hybrid_shard), of which only the first names the unit. */
-static bool is_reduced(const Program *p, const Value *v)
+static bool is_reduced(const Program *p, Value *v)
 {
-    const Op *def = value_root((Value *)v)->def;
+    v = value_root(v);
+    const Op *def = v->def;
     if (!def || def->stream != STREAM_DATA)
         return false;
     if (def->kind == OP_fused)
@@ -54,8 +55,8 @@ static bool is_reduced(const Program *p, const Value *v)
     const char *unit = def->kind == OP_reduce_scatter ? attr_unit(def) : NULL;
     if (unit && *unit)
         return unit_overlaps(p, unit);
-    const Value *of = def->arg[v->index];
-    const Op *first = value_root((Value *)of)->def;
+    Value *of = def->arg[v->index];
+    const Op *first = value_root(of)->def;
     return !first || first->stream != STREAM_DATA || is_reduced(p, of);
 }
 
@@ -76,7 +77,7 @@ static bool follows_reduction(const Program *p, const Op *op)
     if (!is_in_layers(op) || !is_pointwise(op))
         return false;
     for (int i = 0; i < op->nargs; i++) {
-        const Value *v = value_root(op->arg[i]);
+        Value *v = value_root(op->arg[i]);
         if (!v->def || v->def->region != op->region || v->def->phase == PH_INIT ||
             v->def->kind == OP_param || v->def->kind == OP_scalar)
             continue;

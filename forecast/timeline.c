@@ -22,7 +22,8 @@ static void start_work(Clockwork *c, Stream *s, int statement)
 static bool is_kept_out(const Clockwork *c, const Work *w)
 {
     const Stream *compute = &c->stream[STREAM_COMPUTE];
-    return (w->blocks > 0 || w->class == WORK_KERNEL) && compute->runs >= 0 && c->work[compute->runs].persistent;
+    bool needs = w->blocks > 0 || w->class == WORK_KERNEL;
+    return needs && compute->runs >= 0 && c->work[compute->runs].persistent;
 }
 
 /* Whether the stream may go on after a wait. */

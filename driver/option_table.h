@@ -1,7 +1,7 @@
 /* option_table.h: the only list of parc's options.
  *
- * options.c reads the command line with it; help.c prints it as --help, as the
- * manual page parc.1 and as completion scripts.
+ * options.c and option_values.c read the command line with it; help.c prints it as --help,
+ * as the manual page parc.1 and as completion scripts.
  */
 #ifndef PARC_DRIVER_OPTION_TABLE_H
 #define PARC_DRIVER_OPTION_TABLE_H

@@ -214,6 +214,7 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(call compile,$(PARC_CFLAGS))
 
 $(BUILD)/obj/tests/unit/%.o: PARC_CFLAGS += -Iruntime
+$(BUILD)/obj/tests/unit/attention_work.o: PARC_CFLAGS += -fopenmp
 $(BUILD)/obj/tests/unit/cuda_%.o: PARC_CFLAGS += $(CUDA_INCLUDE:%=-isystem %)
 
 $(BUILD)/obj/%.o: %.c

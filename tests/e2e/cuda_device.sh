@@ -16,7 +16,8 @@ done
 "$BUILD/unit/instances" --text >"$work/device.cu"
 # shellcheck disable=SC2086
 $standin/build "$work/device.cu" "$work/device.so" &&
-    $standin/build -program $standin/device_test.c $standin/device_experts.c $objects \
+    $standin/build -program $standin/device_test.c $standin/device_attention.c \
+        $standin/device_experts.c $objects \
         "$BUILD/libparc_rt.a" -fopenmp -ldnnl -lm -o "$work/device_test" ||
     exit 1
 "$work/device_test" "$work/device.so"

@@ -218,15 +218,15 @@ static ExpertsCase varied(const ExpertsCase *c, uint64_t seed)
     return v;
 }
 
-void device_experts(int i, void (*check)(bool fine, const char *what), int *errors)
+void device_experts(const Device *d, int i)
 {
     ExpertsCase v = experts_cases[i % EXPERTS_CASES], *c = &v;
     if (i >= EXPERTS_CASES)
         v = varied(&v, (uint64_t)i);
     Experts e = {.c = c, .number = i, .of = {c->g, c->h, c->b, c->s, c->k, c->x, c->r},
                  .pairs = c->g * c->h * c->b * c->s * c->k, .rows = c->g * c->h * c->x * c->r,
-                 .rt = {.threads = 1}, .check = check, .errors = errors};
-    *errors = 0;
+                 .rt = {.threads = 1}, .check = d->check, .errors = d->errors};
+    *d->errors = 0;
     e.is = routed(&e);
     e.should = routed(&e);
     routing(&e);

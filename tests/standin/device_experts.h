@@ -2,9 +2,10 @@
 #ifndef PARC_TESTS_STANDIN_DEVICE_EXPERTS_H
 #define PARC_TESTS_STANDIN_DEVICE_EXPERTS_H
 
-#include <stdbool.h>
+#include "device_check.h"
 
-/* Compares case i of experts_cases, from EXPERTS_CASES on a random variation of one, with the CPU's functions; launches add to *errors. */
-void device_experts(int i, void (*check)(bool fine, const char *what), int *errors);
+/* Compares case i of experts_cases, from EXPERTS_CASES on a random variation of one, with the
+ * CPU's functions. */
+void device_experts(const Device *d, int i);
 
 #endif

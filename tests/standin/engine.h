@@ -56,6 +56,9 @@ int standin_launch(const StandinLaunch *l);
  * without each of its barriers (probe.c). */
 int standin_launch_probing(const StandinLaunch *l);
 
+/* The products of 16 x 8 x 16 elements on tensor cores of all launches so far. */
+int64_t standin_products(void);
+
 /* From now on errors are passed to `hear`; NULL: to stderr. */
 void standin_hear(void (*hear)(void *ctx, const char *text), void *ctx);
 

@@ -34,6 +34,7 @@ static struct {
     Fragment fragment[WARPS][32];
     Copies *copies[STANDIN_MAX_THREADS];
     bool any_copies;
+    int64_t products; /* of warps, 16 x 8 x 16 */
 } warp;
 
 uint32_t standin_shuffle(uint32_t value, int lane)
@@ -91,6 +92,11 @@ static void multiply(int type, const Fragment *lane)
     }
 }
 
+int64_t standin_products(void)
+{
+    return warp.products;
+}
+
 void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b)
 {
     int thread = standin_now.thread;
@@ -102,6 +108,7 @@ void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b)
     if (!engine_exchange(EXCHANGE_MMA, __builtin_return_address(0)))
         return;
     multiply(type, f);
+    warp.products++;
     engine_release();
 }
 

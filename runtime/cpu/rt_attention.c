@@ -29,10 +29,10 @@
 typedef struct Forward {
     float *keys;      /* [d, KEY_ROW]: a block of keys, transposed */
     float *values;    /* [KEYS, e] */
-    float *score;     /* [QUERIES, KEYS] */
-    float *out;       /* [QUERIES, e] */
-    float *top, *sum; /* [QUERIES] */
-    float *query;     /* [QUERIES, d], if elements are not f32 */
+    float *score;     /* [QUERIES, KEYS]: a tile */
+    float *out;       /* [queries, e], of the task */
+    float *top, *sum; /* [queries] */
+    float *query;     /* [queries, d], if elements are not f32 */
     float *key;       /* [KEYS, d], if elements are not f32 */
     int64_t row;      /* index of the head's first row of weights */
     int64_t shift;    /* from a query of this rank to its number among all, less … */
@@ -41,27 +41,35 @@ typedef struct Forward {
     RtBias bias;
 } Forward;
 
+/* The queries of a task: more of them pack each block of keys less often, but there are
+ * fewer tasks. */
+static int64_t task_queries(const ParcAttention *a)
+{
+    int64_t tiles = a->s / rt_pieces(a) / 512;
+    return RT_QUERIES * (tiles < 1 ? 1 : rt_least(tiles, 4));
+}
+
 static int64_t forward_floats(const ParcAttention *a)
 {
-    int64_t e = rt_row(a->e);
+    int64_t e = rt_row(a->e), queries = task_queries(a);
     int64_t widened =
-        a->type == PARC_F32 ? 0 : (RT_QUERIES + RT_KEYS) * rt_row(a->d);
+        a->type == PARC_F32 ? 0 : (queries + RT_KEYS) * rt_row(a->d);
     return a->d * RT_KEY_ROW + RT_KEYS * e + RT_QUERIES * RT_KEYS +
-           RT_QUERIES * e + 2 * RT_QUERIES + widened;
+           queries * e + 2 * queries + widened;
 }
 
 static Forward forward_scratch(const ParcAttention *a, float *base)
 {
-    int64_t e = rt_row(a->e);
+    int64_t e = rt_row(a->e), queries = task_queries(a);
     Forward f;
     f.keys = base;
     f.values = f.keys + a->d * RT_KEY_ROW;
     f.score = f.values + RT_KEYS * e;
     f.out = f.score + RT_QUERIES * RT_KEYS;
-    f.top = f.out + RT_QUERIES * e;
-    f.sum = f.top + RT_QUERIES;
-    f.query = f.sum + RT_QUERIES;
-    f.key = f.query + RT_QUERIES * rt_row(a->d);
+    f.top = f.out + queries * e;
+    f.sum = f.top + queries;
+    f.query = f.sum + queries;
+    f.key = f.query + queries * rt_row(a->d);
     return f;
 }
 
@@ -106,42 +114,38 @@ static float row_weights(float *restrict s, int first, int seen, int columns,
  * of the tile's queries attends to at least one of its keys. */
 static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query, const RtSpan *span)
 {
-    float top[RT_QUERIES], shrink[RT_QUERIES];
-    int64_t first = span->query - query, last = first + span->queries;
-    int64_t key = span->key, keys = span->keys;
+    float next[RT_QUERIES], shrink[RT_QUERIES];
+    int64_t rows = span->queries, key = span->key, keys = span->keys, own = span->query - query;
+    float *restrict top = f->top + own, *restrict sum = f->sum + own;
     int columns = (int)rt_padded(keys);
-    int64_t at = query + f->shift;
+    int64_t at = span->query + f->shift;
     float scale = rt_score_scale(a);
-    for (int64_t i = first; i < last && a->softcap > 0; i++)
+    for (int64_t i = 0; i < rows && a->softcap > 0; i++)
         rt_cap_row(a, f->score + i * RT_KEYS, columns);
     if (f->bias.at) {
-        for (int64_t i = first; i < last; i++)
-            rt_bias_row(f->score + i * RT_KEYS, &f->bias, query + i, key, keys, scale);
+        for (int64_t i = 0; i < rows; i++)
+            rt_bias_row(f->score + i * RT_KEYS, &f->bias, span->query + i, key, keys, scale);
         scale = 1;
     }
     if (f->segments.key) {
-        for (int64_t i = first; i < last; i++)
+        for (int64_t i = 0; i < rows; i++)
             rt_segment_row(f->score + i * RT_KEYS, f->segments.key + key,
-                           f->segments.query[query + i], keys, scale);
+                           f->segments.query[span->query + i], keys, scale);
         scale = 1;
     }
-    for (int64_t i = first; i < last; i++)
-        top[i] = row_top(f->score + i * RT_KEYS,
-                         (int)rt_unseen(a, at + i, key),
-                         (int)rt_seen(a, at + i, key, keys), columns,
-                         scale, f->top[i]);
+    for (int64_t i = 0; i < rows; i++)
+        next[i] = row_top(f->score + i * RT_KEYS, (int)rt_unseen(a, at + i, key),
+                          (int)rt_seen(a, at + i, key, keys), columns, scale, top[i]);
 #pragma omp simd
-    for (int64_t i = first; i < last; i++) {
-        shrink[i] = parc_exp(f->top[i] - top[i]);
-        f->sum[i] *= shrink[i];
-        f->top[i] = top[i];
+    for (int64_t i = 0; i < rows; i++) {
+        shrink[i] = parc_exp(top[i] - next[i]);
+        sum[i] *= shrink[i];
+        top[i] = next[i];
     }
-    for (int64_t i = first; i < last; i++) {
-        float *restrict out = f->out + i * rt_row(a->e), by = shrink[i];
-        f->sum[i] += row_weights(f->score + i * RT_KEYS,
-                                 (int)rt_unseen(a, at + i, key),
-                                 (int)rt_seen(a, at + i, key, keys),
-                                 columns, scale, top[i]);
+    for (int64_t i = 0; i < rows; i++) {
+        float *restrict out = f->out + (own + i) * rt_row(a->e), by = shrink[i];
+        sum[i] += row_weights(f->score + i * RT_KEYS, (int)rt_unseen(a, at + i, key),
+                              (int)rt_seen(a, at + i, key, keys), columns, scale, next[i]);
         if (by != 1) {
 #pragma omp simd
             for (int64_t x = 0; x < a->e; x++)
@@ -150,27 +154,28 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query, cons
     }
 }
 
-/* Processes a tile of a packed block of keys and of the block of queries `q`, which begins at
+/* Processes a tile of a packed block of keys and of the task's queries `q`, which begin at
  * `query`. */
 static void forward_tile(const ParcAttention *a, Forward *f, RtRows q, int64_t query,
                          const RtSpan *span)
 {
     int64_t first = span->query - query, columns = rt_padded(span->keys), row = rt_row(a->e);
-    float *score = f->score + first * RT_KEYS;
+    if (!rt_segments_overlap(&f->segments, span->query, span->queries, span->key, span->keys))
+        return;
     rt_tile(&(RtTile){span->queries, columns, a->d, q.at + first * q.stride, q.stride, 1,
-                      f->keys + span->skipped, RT_KEY_ROW, score, RT_KEYS, false});
+                      f->keys + span->skipped, RT_KEY_ROW, f->score, RT_KEYS, false});
     softmax_rows(a, f, query, span);
     for (int64_t i = 0; i < span->queries && a->drop > 0; i++) {
         float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
         rt_keep_row(a, keep, f->row + f->shift + f->key_shift + span->query + i,
                     span->key + f->key_shift);
-        rt_scale_row(score + i * RT_KEYS, keep, columns);
+        rt_scale_row(f->score + i * RT_KEYS, keep, columns);
     }
-    rt_tile(&(RtTile){span->queries, rt_padded(a->e), span->keys, score, RT_KEYS, 1,
+    rt_tile(&(RtTile){span->queries, rt_padded(a->e), span->keys, f->score, RT_KEYS, 1,
                       f->values + span->skipped * row, row, f->out + first * row, row, true});
 }
 
-/* Processes the block of keys from `key` to before `end` for a block of queries `q`: the rows
+/* Processes the block of keys from `key` to before `end` for the task's queries `q`: the rows
  * `first` to `last` - 1 attend to it. Keys after those of the last query are not
  * read. */
 static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
@@ -252,7 +257,7 @@ static void forward_task(const ParcAttention *a, float *scratch, const Result *t
     f.row = rt_head_row(a, b, h);
     f.segments = rt_segments(a, b);
     f.bias = rt_bias(a, b, h);
-    int64_t queries = rt_least(RT_QUERIES, piece->end - query);
+    int64_t queries = rt_least(task_queries(a), piece->end - query);
     int64_t q_row = a->kv * a->g * a->d;
     RtRows block =
         rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
@@ -287,8 +292,8 @@ static void attend(const ParcAttention *a, const Result *to, const void *q, cons
 {
     int64_t heads = a->kv * a->g, floats = forward_floats(a);
     ParcType type = a->type;
-    int64_t pieces = rt_pieces(a), each = (a->s / pieces + RT_QUERIES - 1) / RT_QUERIES;
-    int64_t blocks = each * pieces;
+    int64_t queries = task_queries(a), pieces = rt_pieces(a);
+    int64_t each = (a->s / pieces + queries - 1) / queries, blocks = each * pieces;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < a->b * heads * blocks; task++) {
         /* Consecutive tasks share a head, so its keys and values stay in
@@ -302,7 +307,7 @@ static void attend(const ParcAttention *a, const Result *to, const void *q, cons
                      rt_element(type, q, at * a->d),
                      rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
                      rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
-                     &piece, piece.begin + block % each * RT_QUERIES, b, h);
+                     &piece, piece.begin + block % each * queries, b, h);
     }
 }
 

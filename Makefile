@@ -61,7 +61,7 @@ SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 RT_DIRS = $(filter-out runtime/cpu/ runtime/cuda/ runtime/mpi/, \
     $(wildcard runtime/*/))
 RT_SHARED = $(wildcard $(addsuffix *.c,$(RT_DIRS)))
-RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
+RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c runtime/cpu/*/*.c)
 RT_FILES = $(sort $(foreach t,c h cuh,$(wildcard \
              runtime/*.$(t) runtime/*/*.$(t) runtime/*/*/*.$(t))))
 MACHINES = $(sort $(wildcard machines/*.json))
@@ -318,7 +318,7 @@ share = $(DESTDIR)$(PREFIX)/share
 install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
 	    $(share)/parc/examples $(share)/parc/scripts \
-	    $(share)/parc/python/parc_from_torch $(share)/doc/parc $(share)/man/man1 \
+	    $(share)/doc/parc $(share)/man/man1 \
 	    $(share)/bash-completion/completions \
 	    $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
@@ -326,7 +326,9 @@ install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	    $(LEVEL_LIB) $(DESTDIR)$(PREFIX)/lib/parc
 	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
 	install scripts/parc-from-torch $(DESTDIR)$(PREFIX)/bin/parc-from-torch
-	$(INSTALL_DATA) python/parc_from_torch/*.py $(share)/parc/python/parc_from_torch
+	for file in python/parc_from_torch/*.py python/parc_from_torch/*/*.py; do \
+	    $(INSTALL_DATA) -D $$file $(share)/parc/$$file || exit 1; \
+	done
 	install scripts/tokenize.py scripts/detokenize.py $(share)/parc/scripts
 	$(INSTALL_DATA) README.md docs/*.md $(share)/doc/parc
 	$(INSTALL_DATA) $(BUILD)/share/parc.1 $(share)/man/man1/parc.1

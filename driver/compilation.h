@@ -7,8 +7,8 @@
 #define PARC_DRIVER_COMPILATION_H
 
 #include "base/file.h"
-#include "driver/options.h"
-#include "driver/pipeline.h"
+#include "driver/options/options.h"
+#include "driver/passes/pipeline.h"
 #include "frontend/frontend.h"
 #include "report/report.h"
 

@@ -22,15 +22,15 @@
 #include "codegen/machine.h"
 #include "codegen/package/program.h"
 #include "codegen/target/target.h"
-#include "driver/auto_mesh.h"
-#include "driver/auto_plan.h"
-#include "driver/calibrate.h"
-#include "driver/compare.h"
+#include "driver/auto/auto_mesh.h"
+#include "driver/auto/auto_plan.h"
+#include "driver/subcommands/calibrate.h"
+#include "driver/subcommands/compare.h"
 #include "driver/compilation.h"
-#include "driver/config_file.h"
-#include "driver/fit.h"
-#include "driver/options.h"
-#include "driver/plot.h"
+#include "driver/options/config_file.h"
+#include "driver/auto/fit.h"
+#include "driver/options/options.h"
+#include "driver/subcommands/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
 #include "passes/side_program.h"
@@ -453,6 +453,10 @@ static int run_command_line(Compilation *c, int argc, char **argv)
         return 2;
     case OPTIONS_RUN:
         break;
+    }
+    if (!auto_check_search(c->diag, &c->o)) {
+        diag_flush(c->diag, stderr);
+        return 2;
     }
     if (!outputs_differ(c->diag, &c->o)) {
         diag_flush(c->diag, stderr);

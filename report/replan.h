@@ -2,7 +2,7 @@
  *
  * The changes are applied to a copy of the syntax tree, the -D options and the
  * mesh. The copy is lowered and runs through the passes up to a given one. Its
- * errors are not reported. --device-memory (driver/fit.h) and the hints of
+ * errors are not reported. --device-memory (driver/auto/fit.h) and the hints of
  * warnings (hint.h) try changes in this way before they propose them.
  *
  *   Replan *r = replan_new(arena, p, source);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# lint.sh: checks the sizes of files and functions, the direction of includes
+# lint.sh: checks the sizes of directories, files and functions, the direction of includes
 # and calls (cycles.sh), that headers are self-contained, where patterns are
 # matched, that names of options have one place, where passes are, and the words
 # to avoid.
@@ -20,15 +20,22 @@ for f in $compiler $(find runtime -name '*.[ch]' -o -name '*.cuh'); do
             f, start, NR - start; start = 0 }' "$f" >&2
 done
 
+for dir in $(find base frontend ir passes codegen forecast report page compare autoplan driver \
+    runtime python -type d ! -name __pycache__); do
+    files=$(find "$dir" -maxdepth 1 -type f | wc -l)
+    [ "$files" -le 32 ] || complain "$dir has $files files"
+done
+
 # A directory may include itself and the directories before it in this list.
 order="base ir ir/rules ir/analysis ir/plan ir/text ir/verify
     frontend/syntax frontend frontend/eval frontend/lower
     frontend/options frontend/plan frontend/train frontend/names frontend/model frontend/check
-    passes passes/simplify passes/sharding passes/pipeline passes/recompute
+    passes passes/simplify passes/sharding passes/pad passes/pipeline passes/recompute
     passes/schedule passes/sync passes/fsdp passes/autodiff passes/microbatch passes/fusion
     passes/memory passes/forward
     codegen codegen/kernel codegen/cpu codegen/cuda codegen/target codegen/statements
-    codegen/emit codegen/package forecast report page compare autoplan driver"
+    codegen/emit codegen/package forecast report page compare autoplan
+    driver/passes driver/options driver/subcommands driver/auto driver"
 allowed=
 for dir in $order; do
     allowed="$allowed $dir"
@@ -42,7 +49,8 @@ for dir in $order; do
                 codegen*/runtime/cuda/attention | codegen*/runtime/cuda/conv | report/runtime | \
                 report/runtime/cuda/core | forecast/runtime/cuda/core | \
                 forecast/runtime/common | \
-                compare/runtime/common | driver/runtime/common) ;;
+                compare/runtime/common | driver/options/runtime/common | \
+                driver/subcommands/runtime/common) ;;
             *) complain "$dir includes $used" ;;
             esac ;;
         esac
@@ -57,7 +65,7 @@ done
 sh scripts/cycles.sh >&2 || complain "a cycle"
 # The runtime's directories, in the same way. Headers of runtime/ itself are the
 # shared state of a run, for all.
-order="common launch params trace options data log eval checkpoint run cpu
+order="common launch params trace options data log eval checkpoint run cpu cpu/attention
     mpi cuda/api cuda/device cuda/core cuda/dnn cuda/attention cuda/matmul cuda/conv cuda/collectives cuda"
 allowed=
 for dir in $order; do

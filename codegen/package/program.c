@@ -60,10 +60,10 @@ static void makefile_text(Out *o, const Recipe *b, const TargetInfo *t)
     out_line(o, "# Builds ./train from the sources that parc wrote.");
     makefile_head(o, b, t->cpu);
     out(o, "RUNTIME = $(filter-out " BASELINE ", \\\n"
-           "    $(wildcard runtime/*/*.c))\n\n"
+           "    $(wildcard runtime/*/*.c runtime/*/*/*.c))\n\n"
            "SOURCES = train.c model.c kernels.c\n\n"
            "train: $(SOURCES) model.h kernels.h cpu_check.o \\\n"
-           "    $(wildcard runtime/*.[ch] runtime/*/*)\n"
+           "    $(wildcard runtime/*.[ch] runtime/*/*.[ch] runtime/*/*/*.[ch])\n"
            "\t$(CC) $(CFLAGS) $(CPU) -o $@ $(SOURCES) cpu_check.o \\\n"
            "\t    $(RUNTIME) -ldnnl -lm\n\n"
            "# The check of the CPU's features, compiled to run on every CPU.\n"

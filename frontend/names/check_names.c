@@ -182,7 +182,7 @@ static void check_item(Arena *a, Diag *d, const NameItem *item)
     }
 }
 
-/* Checks the name of an entry of an object, "rope_scaling.factor". driver/config_file.c
+/* Checks the name of an entry of an object, "rope_scaling.factor". driver/options/config_file.c
  * reads the entries of objects rope_… only. */
 static void check_object(Diag *d, const Setting *s)
 {

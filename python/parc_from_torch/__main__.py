@@ -62,8 +62,8 @@ def run_file(path):
 
 def load(word, strategy=False):
     """The function of FILE.py:NAME, or a strategy object of Lightning."""
-    from .body import ImportFault
-    from .lightning import from_strategy
+    from .ir.body import ImportFault
+    from .plan.lightning import from_strategy
     path, _, name = word.rpartition(":")
     if not path.endswith(".py") or not name.isidentifier():
         raise ImportFault([f"'{word}' is not FILE.py:NAME"])
@@ -86,7 +86,7 @@ def write_whole(path, data):
 def safetensors(model):
     """The bytes of a file with the parameters of a module, each once, the running statistics of
     its batch norms, and what corrects the scores of its routers."""
-    from . import batch_norms, experts
+    from .operators import batch_norms, experts
     header, parts, at = {}, [], 0
     for name, p in [*model.named_parameters(), *batch_norms.states(model), *experts.states(model)]:
         data = p.detach().float().contiguous().numpy().tobytes()
@@ -102,7 +102,7 @@ def safetensors(model):
 def main():
     options = arguments()
     try:
-        from .body import ImportFault
+        from .ir.body import ImportFault
         from .convert import convert
     except ModuleNotFoundError as e:
         sys.exit(f"parc-from-torch: error: {e.name} is not installed: pip install torch")

@@ -2,14 +2,14 @@
 
 import torch
 
-from .argument_names import forward_names
-from .body import ImportFault
-from .defaults import plain_fsdp, transformers_plan
-from .plan_block import plan_block
-from .record import record
-from .recording import RecordError
-from .trace import bodies
-from .train_block import train_block
+from .ir.body import ImportFault
+from .plan.defaults import plain_fsdp, transformers_plan
+from .plan.plan_block import plan_block
+from .plan.record import record
+from .plan.recording import RecordError
+from .plan.train_block import train_block
+from .trace.argument_names import forward_names
+from .trace.trace import bodies
 
 
 def places(model, body):

@@ -4,17 +4,14 @@ import contextlib
 import dataclasses
 import logging
 
-import torch
-
-from . import formals
 from .blocks import blocks_of
-from .body import Different, ImportFault, Value, statements
-from .names import number_names
-from .samples import SIZES, build, changed_sample, redrawn, samples
-from .state_names import state_names
-from .trace import bodies
+from .ir import formals
+from .ir.body import ImportFault, Value, statements
+from .trace.samples import SIZES, build, changed_sample, redrawn, samples
+from .trace.trace import bodies
 from .verify import verify
-from .write import Writer
+from .write.state_names import state_names
+from .write.write import Writer
 
 
 @contextlib.contextmanager

@@ -14,12 +14,12 @@ import re
 import torch
 import torch.nn.functional as F
 
-from . import experts, random_numbers
-from .batch_norms import stateless
-from .body import ImportFault
-from .example import tensors
-from .keep_all import KeepAll
-from .reference import BUILTINS, IGNORED
+from .ir.body import ImportFault
+from .operators import experts, random_numbers
+from .operators.batch_norms import stateless
+from .operators.reference import BUILTINS, IGNORED
+from .trace.example import tensors
+from .trace.keep_all import KeepAll
 
 TOLERANCE = 1e-4
 

@@ -149,7 +149,7 @@ static void choose_device(ParcRt *rt)
 /* ---- its memory ---------------------------------------------------------- */
 
 /* The value for --device-memory that makes a plan fit in `bytes`: parc keeps a
- * part of it free for other memory on the device (driver/fit.c). */
+ * part of it free for other memory on the device (driver/auto/fit.c). */
 static double device_memory_value(size_t bytes)
 {
     return (double)bytes * PARC_DEVICE_RESERVE / (PARC_DEVICE_RESERVE - 1);

@@ -36,7 +36,7 @@ check "the runtime compiles for Arm" clean "$(few_or_all -O0 -O2)" $runtime \
         ! -path '*/mpi/*')
 # shellcheck disable=SC2086
 check "the CPU runtime compiles for Arm" clean "$(few_or_all -O0 -O3)" \
-    -march=armv8-a $runtime "$root"/runtime/cpu/*.c
+    -march=armv8-a $runtime $(find "$root/runtime/cpu" -name '*.c')
 # shellcheck disable=SC2086
 check "the CUDA runtime compiles for Arm" \
     clean "$(few_or_all -O0 -O1)" $runtime $(find "$root/runtime/cuda" -name '*.c')

@@ -23,6 +23,8 @@ check "installed parc writes sources" installed parc my.pdl --target cpu \
     --mesh 2x2 -S tree
 check "installed examples" installed parc \
     "$work/root/usr/share/parc/examples/feedforward.pdl" --emit json=json
+check "the importer is installed whole" diff -r -x __pycache__ python/parc_from_torch \
+    "$work/root/usr/share/parc/python/parc_from_torch"
 
 # ---- the manual page and the completion scripts ----
 

@@ -25,13 +25,13 @@ import from_torch_train as train
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from parc_from_torch.defaults import plain_fsdp, transformers_plan  # noqa: E402
-from parc_from_torch.lightning import configure_model, fsdp_strategy  # noqa: E402
-from parc_from_torch.paths import Arrays, join       # noqa: E402
-from parc_from_torch.plan_block import plan_block       # noqa: E402
-from parc_from_torch.record import record               # noqa: E402
-from parc_from_torch.recording import RecordError       # noqa: E402
-from parc_from_torch.train_block import train_block     # noqa: E402
+from parc_from_torch.plan.defaults import plain_fsdp, transformers_plan  # noqa: E402
+from parc_from_torch.plan.lightning import configure_model, fsdp_strategy  # noqa: E402
+from parc_from_torch.plan.paths import Arrays, join  # noqa: E402
+from parc_from_torch.plan.plan_block import plan_block  # noqa: E402
+from parc_from_torch.plan.record import record  # noqa: E402
+from parc_from_torch.plan.recording import RecordError  # noqa: E402
+from parc_from_torch.plan.train_block import train_block  # noqa: E402
 
 PARC = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "parc")
 COUNTS = {True: 0, False: 0}

@@ -17,8 +17,8 @@ here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [here, os.path.join(here, "..", "..", "python")]
 
 from imports import Tally, load  # noqa: E402
-from parc_from_torch import few_elements  # noqa: E402
 from parc_from_torch.convert import import_model  # noqa: E402
+from parc_from_torch.trace import few_elements  # noqa: E402
 
 GIGABYTES = 3  # far less than the 4.8 of the parameters
 

@@ -76,8 +76,8 @@ def written(expected, text):
 
 def faults(expected, show):
     """Yields what is wrong with a case."""
-    from parc_from_torch.body import ImportFault
     from parc_from_torch.convert import convert
+    from parc_from_torch.ir.body import ImportFault
     try:
         text = "\n".join(convert(expected.function).lines) + "\n"
     except ImportFault as e:

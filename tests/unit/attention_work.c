@@ -17,8 +17,8 @@ static void counted_tile(const RtTile *t)
 }
 #define rt_tile counted_tile
 
-#include "cpu/rt_attention.c"
-#include "cpu/rt_attention_grad.c"
+#include "cpu/attention/rt_attention.c"
+#include "cpu/attention/rt_attention_grad.c"
 
 #include "common/message.h"
 #include "tests/unit/attention_reference.h"

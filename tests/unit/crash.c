@@ -18,7 +18,7 @@
 #include "base/out.h"
 #include "base/text.h"
 #include "codegen/target/target.h"
-#include "driver/pipeline.h"
+#include "driver/passes/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

@@ -23,7 +23,7 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/machine.h"
 #include "codegen/target/target.h"
-#include "driver/pipeline.h"
+#include "driver/passes/pipeline.h"
 #include "passes/side_program.h"
 #include "report/report.h"
 #include "tests/unit/check.h"

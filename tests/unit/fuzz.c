@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "driver/pipeline.h"
+#include "driver/passes/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/fuzz_mutate.h"
 #include "tests/unit/fuzz_run.h"

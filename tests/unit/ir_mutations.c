@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "check.h"
 #include "codegen/target/target.h"
-#include "driver/pipeline.h"
+#include "driver/passes/pipeline.h"
 #include "tests/unit/ir_mutants.h"
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"

@@ -7,7 +7,7 @@
  */
 #include "ir/plan/items.h"
 #include "ir/plan/styles.h"
-#include "passes/sharding/pad.h"
+#include "passes/pad/pad.h"
 #include "tests/unit/random.h"
 
 #include <stdio.h>

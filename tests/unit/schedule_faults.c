@@ -14,7 +14,7 @@
 #include "codegen/machine.h"
 #include "codegen/target/target.h"
 #include "ir/memory.h"
-#include "driver/pipeline.h"
+#include "driver/passes/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

@@ -1,0 +1,1 @@
+"""ATen operators as statements of PDL."""

@@ -1,0 +1,1 @@
+"""Replaces statements by those that a person would write."""

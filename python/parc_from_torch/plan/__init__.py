@@ -1,0 +1,1 @@
+"""Records functions that parallelize, and prints plan and train blocks."""

@@ -1,0 +1,1 @@
+"""Traces models with several sizes, and rebuilds their modules."""

@@ -326,6 +326,7 @@ install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	    $(LEVEL_LIB) $(DESTDIR)$(PREFIX)/lib/parc
 	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
 	install scripts/parc-from-torch $(DESTDIR)$(PREFIX)/bin/parc-from-torch
+	rm -rf $(share)/parc/python/parc_from_torch
 	for file in python/parc_from_torch/*.py python/parc_from_torch/*/*.py; do \
 	    $(INSTALL_DATA) -D $$file $(share)/parc/$$file || exit 1; \
 	done

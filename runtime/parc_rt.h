@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 22
+#define PARC_RT_VERSION 23
 enum {
     PARC_MAX_AXES = 12,
     PARC_MAX_DIMS = 6,
@@ -26,7 +26,7 @@ enum {
     PARC_MAX_LOOPS = 6,
     PARC_SHARED_ALIGN = 1 << 21, /* the size of a large page */
     PARC_DEVICE_RESERVE = 32,    /* 1 / 32 of a GPU's memory is kept free
-                                  (driver/fit.c) */
+                                  (driver/auto/fit.c) */
 };
 
 typedef struct ParcRt ParcRt;

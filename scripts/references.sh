@@ -14,7 +14,7 @@ files=$(find base frontend ir passes codegen forecast report page compare autopl
     echo "$files" | sed 's/^/file /'
     for name in $known; do echo "file $name"; done
     # Comments of C files; every line of documents.
-    echo "$files" | grep -E '\.([chly]|cuh)$' | xargs grep -nE '/\*|^ *\*' |
+    echo "$files" | grep -E '\.([chly]|cuh)$' | xargs grep -nE '/\*|^ *\*|\*/' |
         grep -v '#include'
     echo "$files" | grep -E '\.md$|Makefile|^scripts/.*\.sh$' | xargs grep -n ''
 } | awk '

@@ -17,8 +17,8 @@
  * If an object of the file, such as text_config, has the block's model_type, its entries are
  * compared in place of the file's.
  *
- * The file's objects rope_… have no entries of their own (driver/options/config_file.c): the entry
- * rope_scaling.factor of the block is factor of the file.
+ * The file's objects rope_… have no entries of their own (driver/options/config_file.c): the
+ * entry rope_scaling.factor of the block is factor of the file.
  */
 #include <string.h>
 

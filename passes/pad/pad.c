@@ -37,9 +37,9 @@
 
 #include "ir/analysis/conv.h"
 #include "ir/units.h"
-#include "passes/side_program.h"
-#include "passes/sharding/layouts.h"
 #include "passes/pass.h"
+#include "passes/sharding/layouts.h"
+#include "passes/side_program.h"
 
 /* A size that cannot be split is reported where the plan first requires it. The
  * same size at further styles and ports is not reported, nor for other parts of

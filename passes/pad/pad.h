@@ -1,6 +1,6 @@
 /* pad.h: declarations that the files of the pass pad share. */
-#ifndef PARC_PASSES_SHARDING_PAD_H
-#define PARC_PASSES_SHARDING_PAD_H
+#ifndef PARC_PASSES_PAD_PAD_H
+#define PARC_PASSES_PAD_PAD_H
 
 #include "ir/rules/dim_classes.h"
 #include "passes/value_map.h"

@@ -251,10 +251,10 @@ void device_attention(const Device *d, int only)
 
 /* ---- windows ------------------------------------------------------------- */
 
-/* The products on tensor cores of attention and its gradient with a window, and the most that
- * they may be: a query's window of keys, and a tile of a warp at its edges. */
+/* The products on tensor cores of attention and its gradient with a window, the least that
+ * they need, and the most that they may be: with a warp's tile at the edges of the window. */
 typedef struct Work {
-    int64_t is, most;
+    int64_t is, least, most;
 } Work;
 
 static Work window_work(const Device *d, const AttentionCase *like, int64_t window)
@@ -277,8 +277,10 @@ static Work window_work(const Device *d, const AttentionCase *like, int64_t wind
     rt_attention_plan(&plan, &a, "bf16", *d->block_memory);
     for (int i = 0; i < ATTENTION_BIAS; i++) {
         const AttentionTiles *t = &plan.tiles[i];
+        w.least += products[i] * window * (2 * SEQ - window) / (2 * SEQ);
         w.most += products[i] * (window + t->rows + t->step);
     }
+    w.least *= a.b * a.kv * a.g * SEQ * a.d / PRODUCT;
     w.most *= a.b * a.kv * a.g * SEQ * a.d / PRODUCT;
     return w;
 }
@@ -286,19 +288,24 @@ static Work window_work(const Device *d, const AttentionCase *like, int64_t wind
 void device_windows(const Device *d)
 {
     enum { NARROW = 64, WIDE = NARROW + 192 }; /* 192: a multiple of all steps */
-    const AttentionCase *like = attention_cases;
+    const AttentionCase *like = attention_cases, *end = like + ATTENTION_CASES;
     char what[150];
-    while (like->type != PARC_BF16 || like->d != 64 || !like->causal || !like->window ||
-           like->drop || like->segments || like->bias || like->softcap > 0)
+    while (like < end &&
+           (like->type != PARC_BF16 || like->d != 64 || like->e != 64 || !like->causal ||
+            !like->window || like->drop || like->segments || like->bias || like->softcap > 0))
         like++;
+    d->check(like < end, "a case with a window");
+    if (like == end)
+        return;
     *d->errors = 0;
     *d->block_memory = RT_SHARED_MAX;
     Work narrow = window_work(d, like, NARROW), wide = window_work(d, like, WIDE);
     snprintf(what, sizeof what,
-             "windows of %d and %d take %lld and %lld products, at most %lld and %lld", NARROW,
+             "windows of %d and %d need %lld and %lld products, at most %lld and %lld", NARROW,
              WIDE, (long long)narrow.is, (long long)wide.is, (long long)narrow.most,
              (long long)wide.most);
     d->check(*d->errors == 0, "windows");
-    d->check(narrow.is <= narrow.most && wide.is <= wide.most &&
+    d->check(narrow.is >= narrow.least && wide.is >= wide.least &&
+                 narrow.is <= narrow.most && wide.is <= wide.most &&
                  wide.is - narrow.is <= wide.most - narrow.most, what);
 }

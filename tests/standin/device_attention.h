@@ -8,7 +8,8 @@
  * ring_cases with the CPU's functions. */
 void device_attention(const Device *d, int only);
 
-/* Attention with a window of w keys does w / seq of the work of all keys. */
+/* Checks that attention with a window computes for each query the window, and at most a
+ * warp's tile of keys more. */
 void device_windows(const Device *d);
 
 #endif

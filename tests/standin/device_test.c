@@ -3,7 +3,8 @@
  *
  *   device_test KERNELS.so [CASE]   only that case of attention
  *
- * The test also checks that each barrier is needed: at the end it repeats the
+ * The test also counts the work of attention with a window (device_attention.h), and
+ * checks that each barrier is needed: at the end it repeats the
  * recorded launches without the barrier and expects a race. Their operands are
  * therefore not freed.
  */

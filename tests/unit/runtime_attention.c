@@ -300,6 +300,13 @@ int main(void)
          0, 0, 40, 2.0f, false, NULL, NULL, 14, bias, 200, 10, 150, ALL_KEYS},
         {2, 60, 120, 1, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2], &at[1],
          &at[1], NULL, 2, 12, 30, 0, true, query, key, 0, NULL, 120, 0, 90, ALL_KEYS},
+        /* Tasks of two to four tiles, the last one with fewer queries. */
+        {2, 520, 520, 4, 6, 8, 8, true, false, 0.4f, PARC_F32, NO_DROPOUT},
+        {1, 300, 300, 8, 6, 8, 8, false, false, 0.4f, PARC_F32, WINDOW(50)},
+        {1, 450, 450, 6, 8, 8, 8, true, false, 0.4f, PARC_F32, 0.5f, 0, &at[2], &at[1], &at[1],
+         NULL, 8, 64, 70, 2.5f, true, query, key, 0, NULL, ALL_QUERIES},
+        {1, 600, 1200, 6, 8, 8, 8, true, false, 0.4f, PARC_F32, 0, 0, NULL, NULL, NULL, NULL,
+         0, 0, 0, 0, false, NULL, NULL, 10, bias, 1200, 100, 800, ALL_KEYS},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "codegen/machine.h"
 #include "codegen/target/target.h"
-#include "ir/memory.h"
 #include "driver/passes/pipeline.h"
+#include "ir/memory.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

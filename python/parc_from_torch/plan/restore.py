@@ -25,11 +25,14 @@ def _function_parts(function):
             return function
 
 
+PACKAGE = __package__.partition(".")[0]
+
+
 def _namespaces(function):
     """The dicts of names in which a function may find the objects."""
     found = [vars(m) for name, m in list(sys.modules.items())
              if isinstance(m, types.ModuleType)
-             and not name.startswith(__package__)]
+             and not name.startswith(PACKAGE)]
     found.append(getattr(_function_parts(function), "__globals__", {}))
     return found
 

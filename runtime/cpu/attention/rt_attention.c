@@ -41,12 +41,17 @@ typedef struct Forward {
     RtBias bias;
 } Forward;
 
-/* The queries of a task: more of them pack each block of keys less often, but there are
- * fewer tasks. */
+/* A task has up to MOST_TILES blocks of queries, as long as there are FEW_TASKS for the
+ * threads. */
+enum { MOST_TILES = 4, FEW_TASKS = 128 };
+
+/* The queries of a task: with more of them each block of keys is packed less often. Two
+ * pieces do not give more queries than one, because parc plans the scratch for one. */
 static int64_t task_queries(const ParcAttention *a)
 {
-    int64_t tiles = a->s / rt_pieces(a) / 512;
-    return RT_QUERIES * (tiles < 1 ? 1 : rt_least(tiles, 4));
+    int64_t queries = a->b * a->kv * a->g * (a->s / rt_pieces(a));
+    int64_t tiles = queries / (RT_QUERIES * FEW_TASKS);
+    return RT_QUERIES * (tiles < 1 ? 1 : rt_least(tiles, MOST_TILES));
 }
 
 static int64_t forward_floats(const ParcAttention *a)

@@ -14,9 +14,9 @@
 #include "common/bias.h"
 #include "common/type.h"
 #include "cpu/rt_tile.h"
+#include "parc_attention.h"
 #include "parc_math.h"
 #include "parc_random.h"
-#include "parc_attention.h"
 
 /* KEY_ROW is rt_row(KEYS). Where a mask crosses a block of keys, a tile has EDGE_QUERIES. */
 enum { RT_QUERIES = 48, RT_EDGE_QUERIES = 12, RT_KEYS = 64, RT_KEY_ROW = 80 };

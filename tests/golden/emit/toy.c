@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 22
+#if PARC_RT_VERSION != 23
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

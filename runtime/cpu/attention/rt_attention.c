@@ -41,16 +41,17 @@ typedef struct Forward {
     RtBias bias;
 } Forward;
 
-/* A task has up to MOST_TILES blocks of queries, as long as there are FEW_TASKS for the
- * threads. */
-enum { MOST_TILES = 4, FEW_TASKS = 128 };
+/* A task has up to MOST_TILES tiles of queries, but no more than leave a call LEAST_TASKS
+ * tasks, which keep many threads busy. */
+enum { MOST_TILES = 4, LEAST_TASKS = 128 };
 
-/* The queries of a task: with more of them each block of keys is packed less often. Two
- * pieces do not give more queries than one, because parc plans the scratch for one. */
+/* The number of queries of a task. The more it has, the less often is a block of keys packed.
+ * It must not be larger for two pieces of queries than for one, because parc plans the scratch
+ * for one. */
 static int64_t task_queries(const ParcAttention *a)
 {
     int64_t queries = a->b * a->kv * a->g * (a->s / rt_pieces(a));
-    int64_t tiles = queries / (RT_QUERIES * FEW_TASKS);
+    int64_t tiles = queries / (RT_QUERIES * LEAST_TASKS);
     return RT_QUERIES * (tiles < 1 ? 1 : rt_least(tiles, MOST_TILES));
 }
 
